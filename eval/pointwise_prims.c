@@ -66,8 +66,11 @@ static Value map_nodes(Eval *vm, PrimId op, Dtype to, const Value *args,
                        uint32_t n) {
   Fault fault = {0};
   Node *nodes[3];
+  ConstantOperand constants[3];
   for (uint32_t i = 0; i < n; i++)
-    nodes[i] = vm_to_ragged_node(vm, args[i]);
+    nodes[i] = value_is_num(args[i])
+                   ? constant_operand(&constants[i], value_to_scalar(args[i]))
+                   : vm_to_ragged_node(vm, args[i]);
   Node *r = node_map(&vm->graph, op, n, nodes, to, &fault);
   return vm_value_of_node(vm, vm_broadcast_row_lengths(vm, n, nodes, r),
                           &fault);

@@ -15,7 +15,7 @@ void body_init(BodyBuilder *b, Graph *g, const NodeSpec *spec) {
   b->op_count = b->arg_count = 0;
   b->op_capacity = INLINE_BODY_OPS;
   b->arg_capacity = INLINE_BODY_ARGS;
-  memset(b->axis_ops, 0, sizeof b->axis_ops);
+  memset(b->axis_has_op, 0, sizeof b->axis_has_op);
 }
 
 void body_drop(BodyBuilder *b) {
@@ -101,11 +101,13 @@ uint32_t body_int(BodyBuilder *b, int64_t x) {
 }
 
 static uint32_t axis_op(BodyBuilder *b, uint32_t k) {
-  if (!b->axis_ops[k]) {
+  uint32_t *has_op = &b->axis_has_op[k / 32], bit = 1u << k % 32;
+  if (!(*has_op & bit)) {
+    *has_op |= bit;
     append_op(b, BODY_AXIS, DT_I64, 0, NULL)->axis = k;
-    b->axis_ops[k] = b->op_count;
+    b->axis_ops[k] = last_op(b);
   }
-  return b->axis_ops[k] - 1;
+  return b->axis_ops[k];
 }
 
 uint32_t body_free_axis(BodyBuilder *b, uint32_t k) {
@@ -171,8 +173,8 @@ uint32_t body_random(BodyBuilder *b, PrimId op, PrngKey key, Dtype dtype,
 void body_set_result(BodyBuilder *b, uint32_t op) {
   b->op_count = op + 1;
   for (uint32_t k = 0; k < ARRAY_LEN(b->axis_ops); k++)
-    if (b->axis_ops[k] > b->op_count)
-      b->axis_ops[k] = 0;
+    if (b->axis_has_op[k / 32] >> k % 32 & 1 && b->axis_ops[k] > op)
+      b->axis_has_op[k / 32] &= ~(1u << k % 32);
 }
 
 /* ---- reads ---- */

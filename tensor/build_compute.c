@@ -9,16 +9,30 @@
 /* ---- scalars ---- */
 
 Node *node_scalar(Graph *g, Scalar x) {
-  NodeSpec spec = {.dtype = x.dtype};
+  NodeSpec spec;
   BodyBuilder b;
+  node_spec_init(&spec, x.dtype);
   body_init(&b, g, &spec);
   body_const(&b, x);
   return body_finish(&b, g, NULL);
 }
 
+Node *constant_operand(ConstantOperand *at, Scalar x) {
+  *at = (ConstantOperand){
+      .node = {.kind = NODE_COMP,
+               .dtype = x.dtype,
+               .body_ops = &at->op,
+               .body_op_count = 1,
+               .speculatable = true},
+      .op = {.kind = BODY_CONST, .dtype = x.dtype, .value = x}};
+  return &at->node;
+}
+
 Node *node_index(Graph *g, IndexVar *v) {
-  NodeSpec spec = {.dtype = DT_I64, .free_count = 1, .free_vars = {v}};
+  NodeSpec spec;
   BodyBuilder b;
+  node_spec_init(&spec, DT_I64);
+  node_spec_add_free(&spec, v);
   body_init(&b, g, &spec);
   body_free_axis(&b, 0);
   return body_finish(&b, g, NULL);
@@ -61,10 +75,12 @@ static bool broadcast_axes(Graph *g, NodeSpec *spec,
 
 static bool broadcast_spec(Graph *g, NodeSpec *spec, uint32_t count,
                            Node *const *args, Fault *fault) {
-  const Node *extent_source[MAX_RANK] = {NULL};
+  const Node *extent_source[MAX_RANK];
   for (uint32_t k = 0; k < count; k++)
     if (args[k]->rank > spec->rank)
       spec->rank = args[k]->rank;
+  for (uint32_t k = 0; k < spec->rank; k++)
+    extent_source[k] = NULL;
   for (uint32_t k = 0; k < count; k++)
     if (!broadcast_axes(g, spec, extent_source, args[k], fault))
       return false;
@@ -200,7 +216,8 @@ Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
   FoldStatus folded = fold_constants(g, op, count, args, result, &value, fault);
   if (folded == FOLD_DONE)
     return node_scalar(g, value);
-  NodeSpec spec = {.dtype = result};
+  NodeSpec spec;
+  node_spec_init(&spec, result);
   if (folded == FOLD_FAULT || !broadcast_spec(g, &spec, count, args, fault))
     return NULL;
   BodyBuilder b;
@@ -395,10 +412,10 @@ Node *node_close(Graph *g, Node *x, uint32_t count, IndexVar *const *vars,
     fault_set(fault, "more than %d axes", MAX_RANK);
     return NULL;
   }
-  NodeSpec spec = {.dtype = x->dtype,
-                   .rank = count + x->rank,
-                   .broadcast_mask =
-                       count < 32 ? x->broadcast_mask << count : 0};
+  NodeSpec spec;
+  node_spec_init(&spec, x->dtype);
+  spec.rank = count + x->rank;
+  spec.broadcast_mask = count < 32 ? x->broadcast_mask << count : 0;
   add_open_indices(&spec, x, count, vars);
   for (uint32_t k = 0; k < count; k++) {
     spec.own_extents[k] = vars[k]->extent;

@@ -156,7 +156,8 @@ static uint32_t slice_index(BodyBuilder *b, uint32_t k, const Subscript *s) {
 
 Node *node_subscript(Graph *g, Node *x, uint32_t count,
                      const Subscript *subscripts, Fault *fault) {
-  NodeSpec spec = {.dtype = x->dtype};
+  NodeSpec spec;
+  node_spec_init(&spec, x->dtype);
   if (!subscripts_spec(g, &spec, x, count, subscripts, fault))
     return NULL;
   BodyBuilder b;

@@ -19,6 +19,14 @@ typedef struct NodeSpec {
   int64_t own_extents[MAX_RANK], reduced_extents[MAX_RANK];
 } NodeSpec;
 
+/* A scalar without free indices.  It leaves the arrays as they are: clearing
+ * them takes longer than the rest of a small node. */
+static inline void node_spec_init(NodeSpec *spec, Dtype dtype) {
+  spec->dtype = dtype;
+  spec->free_count = spec->rank = spec->reduce_count = 0;
+  spec->broadcast_mask = 0;
+  spec->reduce = PRIM_NONE;
+}
 /* The axes and the element type of x, without a reduction. */
 NodeSpec node_spec_like(const Node *x);
 /* Sets the free indices to the union of those of the nodes, ascending. */
@@ -86,7 +94,9 @@ typedef struct BodyBuilder {
   BodyOp *ops;
   uint32_t *args;
   uint32_t op_count, op_capacity, arg_count, arg_capacity;
-  uint32_t axis_ops[3 * MAX_RANK]; /* 1 + the op of an axis, or 0 */
+  /* The op of an axis, if it has one.  Nothing clears `axis_ops`, since most
+   * bodies have few axes. */
+  uint32_t axis_has_op[3], axis_ops[3 * MAX_RANK];
   BodyOp inline_ops[INLINE_BODY_OPS];
   uint32_t inline_args[INLINE_BODY_ARGS];
 } BodyBuilder;

@@ -116,6 +116,7 @@ typedef struct LoopBody {
   Node **captures;
 } LoopBody;
 
+/* What the planner reads of every node comes first, in two cache lines. */
 struct Node {
   NodeKind kind;
   uint32_t refs;
@@ -128,32 +129,41 @@ struct Node {
   uint32_t broadcast_mask;   /* bit k: own axis k is a broadcast axis (*) */
   int64_t *extents;          /* free_count + rank + reduce_count extents */
   IndexVar **free_vars;      /* with ascending ids */
+  /* shape: free extents, then own extents; set after the node ran. */
+  Tensor *data;
+
+  /* NODE_COMP */
+  BodyOp *body_ops; /* the last op is the value of the body */
+  uint32_t body_op_count;
+  PrimId reduce; /* a primitive of class REDUCE, or PRIM_NONE */
+  uint32_t reduce_count;
+  /* A bool scalar over a subset of the free indices, or NULL.  The node is read
+   * only where the guard is true.  Elsewhere it does not run, and holds zeros.
+   * A node that can fail has a guard even if it shares no index with
+   * g->guard. */
+  Node *guard;
+  uint32_t input_count; /* NODE_OPAQUE */
+  uint32_t mark;        /* used by the planner: its number in the plan, or 0 */
+  /* Its elements are in memory when the current plan runs, but not in `data`:
+   * it belongs to a compiled function, or its data change in each iteration. */
+  bool materialized;
+  bool symbolic;     /* depends on arguments or symbolic sizes */
+  bool speculatable; /* running it cannot fail, for any values of its free
+                        indices */
+  bool inlined;      /* a kernel computed it for its consumers only */
+
   /* For each own axis: its row length if it is ragged (ragged.c), or NULL.
    * NULL: no axis is ragged.  Counted references. */
   Node **row_lengths;
   Span span; /* source of the node */
-  /* shape: free extents, then own extents; set after the node ran. */
-  Tensor *data;
 
   uint32_t arg_index; /* NODE_ARG: number of the argument */
   /* NODE_ARG: distance of elements along each axis, in elements; borrowed;
    * NULL: contiguous. */
   const int64_t *strides;
 
-  /* NODE_COMP */
-  PrimId reduce; /* a primitive of class REDUCE, or PRIM_NONE */
-  uint32_t reduce_count;
-  BodyOp *body_ops; /* the last op is the value of the body */
-  uint32_t body_op_count;
-  /* A bool scalar over a subset of the free indices, or NULL.  The node is read
-   * only where the guard is true.  Elsewhere it does not run, and holds zeros.
-   * A node that can fail has a guard even if it shares no index with
-   * g->guard. */
-  Node *guard;
-
   /* NODE_OPAQUE */
   PrimId op;
-  uint32_t input_count;
   Node **inputs;
   int64_t params[4]; /* axis, k and so on; see opaque.c */
   PrngKey key;
@@ -172,17 +182,9 @@ struct Node {
    * it; NULL: the body above. */
   struct OwnBody *own_body;
 
-  /* Its elements are in memory when the current plan runs, but not in `data`:
-   * it belongs to a compiled function, or its data change in each iteration. */
-  bool materialized;
-  bool symbolic;      /* depends on arguments or symbolic sizes */
-  bool speculatable;  /* running it cannot fail, for any values of its free
-                         indices */
-  bool inlined;       /* a kernel computed it for its consumers only */
   void *backend_data; /* used by the backend during a run */
   /* Memory in which a backend may store the result; borrowed; or NULL. */
   Tensor *place;
-  uint32_t mark; /* used by the planner: its number in the plan, or 0 */
 };
 
 /* How the planner decides between materializing and inlining a node. */
@@ -270,6 +272,12 @@ Node *node_data(Graph *g, Tensor *t);
 Node *node_arg(Graph *g, uint32_t number, Dtype dtype, uint32_t rank,
                const int64_t *shape, uint32_t broadcast_mask);
 Node *node_scalar(Graph *g, Scalar x);
+/* A known scalar on the caller's stack, as an operand of node_map. */
+typedef struct ConstantOperand {
+  Node node;
+  BodyOp op;
+} ConstantOperand;
+Node *constant_operand(ConstantOperand *at, Scalar x);
 Node *node_index(Graph *g, IndexVar *v); /* i64 scalar with free = {v} */
 
 /* True if the elements of the result are bool, whatever the types of the

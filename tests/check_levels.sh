@@ -60,4 +60,25 @@ results optimized always
 [ "$(find "$work/quick" -name '*.npy' | wc -l)" -ge 26 ] ||
   fail 'files are missing'
 diff -r "$work/quick" "$work/optimized" || fail 'the bits differ'
+# Compilations that delay the program come before those of hot kernels, which
+# their quick objects serve meanwhile.
+cat >"$work/cc" <<'END'
+#!/bin/bash
+case " $* " in
+*' -Og '*) echo quick >>"$LOG"; sleep 0.3 ;;
+*) echo hot >>"$LOG" ;;
+esac
+exec cc "$@"
+END
+chmod +x "$work/cc"
+cat >"$work/b.axn" <<'END'
+val m : f32[1000, 1000] = normal (key 1) [1000, 1000]
+fun rows m = transpose (nn.softmax m)
+val a = m @ m
+do print (sum (sin (rows (a @ a)) @ rows m + sum ~axis:0 (rows a)))
+END
+LOG="$work/log" AXON_CC="$work/cc" XDG_CACHE_HOME="$work/cache-order" \
+  timeout "$limit" "$AXON" run -q "$work/b.axn" >/dev/null || fail 'order'
+grep -q hot "$work/log" || fail 'no kernel is hot'
+sort -r "$work/log" | cmp -s - "$work/log" || fail 'a hot kernel came first'
 exit "$bad"

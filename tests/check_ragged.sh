@@ -38,4 +38,16 @@ END
 printf '[0.0, 0.0, 0.0]\n[1.0, 0.0, 2.0]\n' | cmp - "$work/output" ||
   fail 'huge rows: another result'
 
+# rows of a large table, at indices in part of a row
+cat >"$work/far.axn" <<'END'
+val table : f32[90000, 64] = for i < 90000, j < 64 => sin (float (i + j))
+val place = argsort (for i < 9000 => sin (float i))
+val start = cumsum (for i < 301 => i * 7 % 40)
+do print (sum (for i < 300 =>
+  sum ~axis:0 (for k < start.[i + 1] - start.[i] =>
+    table.[place.[start.[i] + k], :])))
+END
+"$AXON" plan --code "$work/far.axn" | grep -q '__builtin_prefetch(' ||
+  fail 'rows of a large table are not prefetched'
+
 exit "$bad"

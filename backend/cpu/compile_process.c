@@ -177,7 +177,9 @@ static bool spawn(const Toolchain *tools, CompileLevel level,
   uint32_t n = 0;
   for (; n < tools->arg_count; n++)
     argv[n] = tools->args[n];
-  argv[n++] = toolchain_level_flag(level);
+  const LevelFlags flags = toolchain_level_flags(level);
+  for (uint32_t k = 0; k < ARRAY_LEN(flags.flag) && flags.flag[k]; k++)
+    argv[n++] = flags.flag[k];
   argv[n++] = "-o";
   argv[n++] = process->object;
   argv[n++] = process->source;

@@ -264,6 +264,21 @@ static void collect_compile(JitObject *o) {
   end_compile(o, succeeded, reason);
 }
 
+/* Quick compilations do not wait for the others.  An object whose quick one
+ * serves meanwhile waits for all of them: they delay the program, and this does
+ * not. */
+static bool may_start(const JitObject *o) {
+  if (o->state != JIT_WAITING ||
+      jit_objects.running[o->level] >= thread_pool_size())
+    return false;
+  bool is_served = o->quick && o->quick->state == JIT_READY;
+  for (const JitObject *x = jit_objects.pending; is_served && x;
+       x = x->list_next)
+    if (x->level == COMPILE_QUICK)
+      return false;
+  return true;
+}
+
 /* Kills a compiler that exceeds the time limit. */
 static void time_out_compile(JitObject *o) {
   char reason[100];
@@ -278,7 +293,7 @@ static void time_out_compile(JitObject *o) {
 }
 
 /* Collects processes that have ended, kills those that take too long, and
- * starts waiting ones.  Quick compilations do not wait for the others. */
+ * starts waiting ones. */
 static void reap_and_start(void) {
   for (JitObject *o = jit_objects.pending, *next; o; o = next) {
     next = o->list_next;
@@ -290,8 +305,7 @@ static void reap_and_start(void) {
   }
   for (JitObject *o = jit_objects.pending, *next; o; o = next) {
     next = o->list_next;
-    if (o->state == JIT_WAITING &&
-        jit_objects.running[o->level] < thread_pool_size())
+    if (may_start(o))
       start_compile(o);
   }
 }
@@ -449,7 +463,7 @@ __attribute__((destructor)) static void kill_processes(void) {
 
 static ArtifactKey source_key(const char *source, size_t len,
                               CompileLevel level) {
-  const char *flag = toolchain_level_flag(level);
+  const char *flag = toolchain_level_flags(level).flag[0];
   const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
                                 {flag, strlen(flag)},
                                 {source, len}};

@@ -7,6 +7,7 @@
  * indices, so that the row may belong to a later iteration.  The index is
  * checked before it becomes an address; a wrong index costs one cache line. */
 #include "backend/cpu/cpu_emitter.h"
+#include "backend/emit/scalar_ops.h"
 #include "machine/machine.h"
 #include "machine/limits/cpu.h"
 
@@ -14,27 +15,46 @@
 
 enum { CACHE_LINE_BYTES = 64 };
 
-/* The load of an index with an affine address, perhaps converted; NULL: the
- * index is computed otherwise. */
-static const KernelOp *affine_index_load(const Emitter *e, uint32_t at) {
+/* The load of an index whose place is affine, or affine from a checked start,
+ * as in part of a row. */
+typedef struct IndexLoad {
+  const KernelOp *load;     /* NULL: the index is computed otherwise */
+  const CheckedIndex *part; /* NULL: the address is the place */
+  const AffineExpr *place;  /* without the start */
+} IndexLoad;
+
+static bool has_quotients(const AffineExpr *q) {
+  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
+    if (q->coef[v])
+      return true;
+  return false;
+}
+
+/* The index may be converted. */
+static IndexLoad index_load_of(const Emitter *e, uint32_t at) {
   const KernelOp *s = &e->loop->ops.at[at];
   while (s->kind == KOP_CONVERT)
     s = &e->loop->ops.at[s->args[0]];
-  if (s->kind != KOP_LOAD || s->checked_index_count ||
-      dtype_is_float(s->dtype) || s->dtype == DT_BOOL)
-    return NULL;
-  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
-    if (s->address->coef[v])
-      return NULL;
-  return s;
+  if (s->kind != KOP_LOAD || s->checked_index_count > 1 ||
+      dtype_is_float(s->dtype) || s->dtype == DT_BOOL ||
+      has_quotients(s->address))
+    return (IndexLoad){0};
+  if (!s->checked_index_count)
+    return (IndexLoad){s, NULL, s->address};
+  uint32_t start;
+  const CheckedIndex *part = &s->checked_indices[0];
+  const KernelOp *index = loop_index_affine(e->loop, part->index_op, &start);
+  return index && !has_quotients(index->affine)
+             ? (IndexLoad){s, part, index->affine}
+             : (IndexLoad){0};
 }
 
 /* The axis along which the next element of the index is used first; NO_AXIS:
  * none. */
-static uint32_t next_axis(const Emitter *e, const KernelOp *index) {
+static uint32_t next_axis(const Emitter *e, const AffineExpr *place) {
   uint32_t found = NO_AXIS;
   for (uint32_t v = 0; v < e->loop->axis_count; v++)
-    if (index->address->coef[v] &&
+    if (place->coef[v] &&
         (found == NO_AXIS || e->levels.of[v] >= e->levels.of[found]))
       found = v;
   return found;
@@ -63,17 +83,34 @@ static int64_t prefetch_distance(const Emitter *e, const KernelOp *s,
   return rows < 1 ? 1 : rows > MAX_PREFETCH_ROWS ? MAX_PREFETCH_ROWS : rows;
 }
 
-/* The index `distance` elements later, or 0 if it is invalid. */
-static const char *emit_prefetched_index(Emitter *e, const CheckedIndex *r,
-                                         const KernelOp *s, int64_t distance) {
+/* The address of the index `distance` places later, if that is in the tensor.
+ */
+static const char *emit_later_address(Emitter *e, const IndexLoad *index,
+                                      int64_t distance) {
+  const KernelOp *s = index->load;
+  const char *at = emit_affine(e, s->address), *ahead = emit_int(e, distance);
+  if (index->part) {
+    const char *place = emit_operand(e, index->part->index_op, 'l', false);
+    return format(
+        e, "%s + %s * ((uint64_t)(%s + %s) < (uint64_t)%s ? %s + %s : 0)", at,
+        emit_int(e, index->part->stride), place, ahead,
+        emit_int(e, index->part->extent), place, ahead);
+  }
   int64_t count = 1;
   for (uint32_t k = 0; k < s->node->free_count + s->node->rank; k++)
     count = emit_extent_mul(e, count, s->node->extents[k]);
-  const char *at = emit_affine(e, s->address), *ahead = emit_int(e, distance);
+  return format(e, "%s + %s < %s ? %s + %s : %s", at, ahead, emit_int(e, count),
+                at, ahead, at);
+}
+
+/* The index `distance` places later, or 0 if it is invalid. */
+static const char *emit_prefetched_index(Emitter *e, const CheckedIndex *r,
+                                         const IndexLoad *index,
+                                         int64_t distance) {
+  const char *at = emit_later_address(e, index, distance);
   uint32_t name = e->next_id++;
   buffer_printf(&e->levels.code[e->ops.levels[r->index_op]],
-                "const int64_t f%u = p%u[%s + %s < %s ? %s + %s : %s];\n", name,
-                s->input, at, ahead, emit_int(e, count), at, ahead, at);
+                "const int64_t f%u = p%u[%s];\n", name, index->load->input, at);
   return format(e, "%s * ((uint64_t)f%u < (uint64_t)%s ? f%u : 0)",
                 emit_int(e, r->stride), name, emit_int(e, r->extent), name);
 }
@@ -85,12 +122,11 @@ static int64_t gather_prefetch_distance(const Emitter *e, const KernelOp *s,
   if (e->width == 1 || e->cpu->schedule->gemm_tilings)
     return 0;
   for (uint32_t j = 0; j < s->checked_index_count; j++) {
-    const KernelOp *index =
-        affine_index_load(e, s->checked_indices[j].index_op);
-    if (!index)
+    IndexLoad index = index_load_of(e, s->checked_indices[j].index_op);
+    if (!index.load)
       return 0;
     if (*axis == NO_AXIS)
-      *axis = next_axis(e, index);
+      *axis = next_axis(e, index.place);
   }
   return *axis == NO_AXIS ? 0 : prefetch_distance(e, s, *axis);
 }
@@ -103,10 +139,10 @@ const char *emit_gather_prefetch(Emitter *e, const KernelOp *s) {
   const char *base = emit_affine(e, s->address);
   for (uint32_t j = 0; j < s->checked_index_count; j++) {
     const CheckedIndex *r = &s->checked_indices[j];
-    const KernelOp *index = affine_index_load(e, r->index_op);
-    int64_t distance = emit_extent_mul(e, rows, index->address->coef[axis]);
+    IndexLoad index = index_load_of(e, r->index_op);
+    int64_t distance = emit_extent_mul(e, rows, index.place->coef[axis]);
     base = format(e, "%s + %s", base,
-                  emit_prefetched_index(e, r, index, distance));
+                  emit_prefetched_index(e, r, &index, distance));
   }
   return base;
 }

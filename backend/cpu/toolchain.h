@@ -35,7 +35,11 @@ const Toolchain *toolchain(void);
 /* Checks AXON_CC_SECONDS and AXON_OPTIMIZE. */
 bool toolchain_check(Fault *fault);
 /* The argument that selects a level. */
-const char *toolchain_level_flag(CompileLevel level);
+/* One or two flags; unused ones are NULL. */
+typedef struct LevelFlags {
+  const char *flag[2];
+} LevelFlags;
+LevelFlags toolchain_level_flags(CompileLevel level);
 /* Arguments after the names of the files, NULL-terminated. */
 extern const char *const toolchain_libraries[];
 

@@ -347,6 +347,19 @@ static void test_recursive_graphs(void **state) {
   assert_true(g->plan_cache_hits >= hits + 70);
 }
 
+/* An operand that is a known number makes no node. */
+static void test_constant_operands(void **state) {
+  (void)state;
+  funs("(f (x) (* 3 (+ (- x 1) 2)))");
+  const Graph *g = eval_graph(eval);
+  is("(f (tensor 1 2))", "[6, 9]");
+  uint32_t before = g->next_node_id;
+  is("(tensor 1 2)", "[1, 2]");
+  uint32_t data = g->next_node_id - before;
+  is("(f (tensor 1 2))", "[6, 9]");
+  assert_int_equal(g->next_node_id - before, 2 * data + 3);
+}
+
 /* A cached plan keeps the bytecode of small bodies for other operands and
  * constants. */
 static void test_cached_bytecode(void **state) {
@@ -779,6 +792,7 @@ int main(void) {
       T(test_tail_calls),
       T(test_deep),
       T(test_recursive_graphs),
+      T(test_constant_operands),
       T(test_cached_bytecode),
       T(test_errors),
       T(test_interrupt),
