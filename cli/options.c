@@ -43,7 +43,15 @@ enum {
   LONG_PENALTY,
   LONG_SCHEDULE,
   LONG_SCHEDULES,
-  LONG_SET
+  LONG_SET,
+  LONG_HOST,
+  LONG_PORT,
+  LONG_SLOTS,
+  LONG_QUEUE,
+  LONG_ROOM,
+  LONG_CONTEXT,
+  LONG_TIMEOUT,
+  LONG_BODY
 };
 
 typedef struct OptionSpec {
@@ -88,6 +96,15 @@ static const OptionSpec option_specs[] = {
     {'d', {"schedule", no_argument, NULL, LONG_SCHEDULE}},
     {'f', {"schedules", required_argument, NULL, LONG_SCHEDULES}},
     {'n', {"set", required_argument, NULL, LONG_SET}},
+    {'H', {"host", required_argument, NULL, LONG_HOST}},
+    {'H', {"port", required_argument, NULL, LONG_PORT}},
+    {'H', {"slots", required_argument, NULL, LONG_SLOTS}},
+    {'H', {"queue", required_argument, NULL, LONG_QUEUE}},
+    {'H', {"room", required_argument, NULL, LONG_ROOM}},
+    {'H', {"context", required_argument, NULL, LONG_CONTEXT}},
+    {'H', {"max", required_argument, NULL, LONG_MAX_TOKENS}},
+    {'H', {"timeout", required_argument, NULL, LONG_TIMEOUT}},
+    {'H', {"body", required_argument, NULL, LONG_BODY}},
 };
 
 typedef struct GetoptTables {
@@ -317,6 +334,30 @@ static int apply_option(Options *o, int option) {
   case LONG_PENALTY:
     o->penalty = optarg;
     return -1;
+  case LONG_HOST:
+    o->host = optarg;
+    return -1;
+  case LONG_PORT:
+    o->port = optarg;
+    return -1;
+  case LONG_SLOTS:
+    o->slots = optarg;
+    return -1;
+  case LONG_QUEUE:
+    o->queue = optarg;
+    return -1;
+  case LONG_ROOM:
+    o->room = optarg;
+    return -1;
+  case LONG_CONTEXT:
+    o->context = optarg;
+    return -1;
+  case LONG_TIMEOUT:
+    o->timeout = optarg;
+    return -1;
+  case LONG_BODY:
+    o->body = optarg;
+    return -1;
   case LONG_PREFIX:
     o->prefix = optarg;
     return -1;
@@ -390,4 +431,32 @@ int options_parse(Options *o, const char *verb, const char *letters, int argc,
   o->args = argv + optind;
   o->arg_count = argc - optind;
   return -1;
+}
+
+bool option_number(const char *verb, const char *name, const char *text,
+                   double least, double most, double *value) {
+  char *end = NULL;
+  if (!text)
+    return true;
+  errno = 0;
+  double x = strtod(text, &end);
+  if (!errno && end != text && !*end && x >= least && x <= most) {
+    *value = x;
+    return true;
+  }
+  usage_error(verb, "--%s must be a number from %g to %g; found `%s`", name,
+              least, most, text);
+  return false;
+}
+
+bool option_integer(const char *verb, const char *name, const char *text,
+                    int64_t least, int64_t most, int64_t *value) {
+  double x = (double)*value;
+  if (!option_number(verb, name, text, (double)least, (double)most, &x))
+    return false;
+  *value = (int64_t)x;
+  if ((double)*value == x)
+    return true;
+  usage_error(verb, "--%s must be an integer; found `%s`", name, text);
+  return false;
 }

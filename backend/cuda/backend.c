@@ -336,7 +336,7 @@ static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {
     trap_raise(FAIL_INTERRUPT);
   if (!run_locked(g, c, &done, fault))
     return false;
-  return done || (c->library_op && library_op_run(g, c->nodes.at[0])) ||
+  return done || (c->library_op && library_op_run(g, c->nodes.at[0], NULL)) ||
          backend_reference.run(g, c, where, fault);
 }
 

@@ -194,7 +194,7 @@ static bool has_routine(const Case *c, Dtype t) {
 static void run_case(const Case *c, Dtype t, Results *r) {
   Node *n = made(c, t);
   if (g.backend == &backend_cpu && has_routine(c, t))
-    assert_true(library_op_run(&g, n));
+    assert_true(library_op_run(&g, n, NULL));
   must_force(n);
   size_t bytes = (size_t)n->data->count * dtype_info[n->dtype].bytes;
   assert_true(r->used + bytes <= RESULTS);
