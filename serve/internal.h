@@ -99,6 +99,7 @@ struct Server {
   int64_t last_number;
   Request *queue, *running; /* in order of arrival */
   int64_t queue_length, running_count;
+  int64_t open_count; /* requests whose connection is open */
   int64_t *free_pages, free_count, page_count;
   bool *is_dirty; /* for each page: it was used, and not cleared since */
   Metrics metrics;

@@ -86,10 +86,11 @@ bool scheduler_add(Server *s, Request *r, HttpError *error) {
     http_error(error, 503, NULL, "the server is shutting down");
     return false;
   }
-  if (s->queue_length >= s->options.queue) {
+  int64_t count = s->queue_length + s->running_count;
+  if (count >= s->options.slots + s->options.queue) {
     http_error(error, 429, NULL,
-               "%lld requests are waiting already; try again later",
-               (long long)s->queue_length);
+               "%lld requests have no answer yet; try again later",
+               (long long)count);
     return false;
   }
   Request **end = &s->queue;
@@ -100,6 +101,7 @@ bool scheduler_add(Server *s, Request *r, HttpError *error) {
   r->arrived = clock_seconds();
   r->in_scheduler = r->has_connection = true;
   s->queue_length++;
+  s->open_count++;
   pthread_cond_signal(&s->changed);
   return true;
 }
@@ -108,9 +110,9 @@ void scheduler_release(Server *s, Request *r) {
   r->has_connection = false;
   r->is_cancelled = true;
   r->connection = NULL;
-  if (r->in_scheduler)
-    pthread_cond_signal(&s->changed);
-  else
+  s->open_count--;
+  pthread_cond_signal(&s->changed);
+  if (!r->in_scheduler)
     request_free(r);
 }
 

@@ -11,7 +11,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { STOP_SECONDS = 10 };
+enum {
+  STOP_SECONDS = 30,
+  SEND_SECONDS = 5 /* for answers that are there already */
+};
 
 static sigset_t ending_signals(void) {
   sigset_t set;
@@ -92,6 +95,12 @@ static void end_requests(Server *s) {
   pthread_mutex_lock(&s->lock);
   s->is_stopping = s->is_closing = true;
   scheduler_end_all(s);
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += SEND_SECONDS;
+  while (s->open_count &&
+         pthread_cond_timedwait(&s->changed, &s->lock, &until) == 0)
+    ;
   pthread_mutex_unlock(&s->lock);
 }
 

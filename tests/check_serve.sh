@@ -44,10 +44,10 @@ python3 client.py "$port" tiny 2>/dev/null || fail 'client.py fails'
 python3 same.py "$port" "$AXON" || fail 'axon generate writes other texts'
 ended TERM 0
 
-# A running answer may end after a signal, for ten seconds.
+# A running answer may end after a signal, for thirty seconds.
 start
 python3 stop.py "$port" "$server" || fail 'the answer is cut'
-for _ in {1..100}; do
+for _ in {1..400}; do
   kill -0 "$server" 2>/dev/null || break
   sleep 0.1
 done

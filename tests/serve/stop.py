@@ -10,7 +10,7 @@ import signal
 import sys
 
 c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=60)
-body = {"model": "tiny", "prompt": "Hello", "max_tokens": 60, "temperature": 0,
+body = {"model": "tiny", "prompt": "Hello", "max_tokens": 12, "temperature": 0,
         "stream": True}
 headers = {"Content-Type": "application/json"}
 c.request("POST", "/v1/completions", json.dumps(body), headers)
