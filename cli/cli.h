@@ -44,7 +44,7 @@ typedef struct Options {
   /* values of options of generate, or NULL */
   const char *max_tokens, *seed, *temperature, *top_k, *top_p, *min_p, *penalty;
   /* values of options of serve, or NULL */
-  const char *host, *port, *slots, *queue, *room, *context, *timeout, *body;
+  const char *host, *port, *slots, *queue, *cache, *context, *timeout, *body;
   const char *min_seconds; /* seconds to time each expression, or NULL */
   struct Define {
     char name[64];
@@ -68,8 +68,8 @@ typedef struct Options {
    otherwise the exit status. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
-/* Read the value of an option; NULL leaves the default.  They return false after a
-   message if it is not a number from `least` to `most`. */
+/* Read the value of an option; NULL leaves the default.  They return false
+   after a message if it is not a number from `least` to `most`. */
 bool option_number(const char *verb, const char *name, const char *text,
                    double least, double most, double *value);
 bool option_integer(const char *verb, const char *name, const char *text,

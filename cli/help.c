@@ -86,7 +86,7 @@ static const Help helps[] = {
      "      --port N           the port (default 8080); 0: any that is free\n"
      "      --slots N          texts that are computed at once (default 16)\n"
      "      --queue N          further requests that wait (default 64)\n"
-     "      --room N           tokens in memory, of all texts (default 8192)\n"
+     "      --cache N          tokens in memory, of all texts (default 8192)\n"
      "      --context N        tokens of one text (default: as the model "
      "permits)\n"
      "      --max N            tokens of one answer (default 1024)\n"

@@ -48,7 +48,7 @@ enum {
   LONG_PORT,
   LONG_SLOTS,
   LONG_QUEUE,
-  LONG_ROOM,
+  LONG_CACHE,
   LONG_CONTEXT,
   LONG_TIMEOUT,
   LONG_BODY
@@ -100,7 +100,7 @@ static const OptionSpec option_specs[] = {
     {'H', {"port", required_argument, NULL, LONG_PORT}},
     {'H', {"slots", required_argument, NULL, LONG_SLOTS}},
     {'H', {"queue", required_argument, NULL, LONG_QUEUE}},
-    {'H', {"room", required_argument, NULL, LONG_ROOM}},
+    {'H', {"cache", required_argument, NULL, LONG_CACHE}},
     {'H', {"context", required_argument, NULL, LONG_CONTEXT}},
     {'H', {"max", required_argument, NULL, LONG_MAX_TOKENS}},
     {'H', {"timeout", required_argument, NULL, LONG_TIMEOUT}},
@@ -346,8 +346,8 @@ static int apply_option(Options *o, int option) {
   case LONG_QUEUE:
     o->queue = optarg;
     return -1;
-  case LONG_ROOM:
-    o->room = optarg;
+  case LONG_CACHE:
+    o->cache = optarg;
     return -1;
   case LONG_CONTEXT:
     o->context = optarg;

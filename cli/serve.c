@@ -1,5 +1,5 @@
-/* axon serve MODEL: a language model behind HTTP.  Main entry point: verb_serve.
-   The program below computes; serve/ has the connections. */
+/* axon serve MODEL: a language model behind HTTP.  Main entry point:
+   verb_serve.  The program below computes; serve/ has the connections. */
 #include "cli/cli.h"
 #include "serve/serve.h"
 #include "support/buffer.h"
@@ -22,7 +22,7 @@ static bool take_options(const Options *o, ServeOptions *out) {
                         .port = 8080,
                         .slots = 16,
                         .queue = 64,
-                        .room = 8192,
+                        .cache = 8192,
                         .most = 1024,
                         .seconds = 600,
                         .body = 1 << 20,
@@ -33,7 +33,7 @@ static bool take_options(const Options *o, ServeOptions *out) {
       {"port", o->port, 0, 65535, &out->port},
       {"slots", o->slots, 1, 64, &out->slots},
       {"queue", o->queue, 0, 100000, &out->queue},
-      {"room", o->room, 64, 1 << 24, &out->room},
+      {"cache", o->cache, 64, 1 << 24, &out->cache},
       {"context", o->context, 16, 1 << 20, &out->context},
       {"max", o->max_tokens, 1, INT32_MAX, &out->most},
       {"timeout", o->timeout, 1, 1 << 24, &out->seconds},

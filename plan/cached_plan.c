@@ -117,8 +117,8 @@ static void record_group(const PlanRecorder *m, const FusionGroup *c,
   r->input_count = opaque ? opaque->input_count : c->kernel->inputs.len;
   r->inputs = NEW_ARRAY(m->arena, uint32_t, r->input_count);
   for (uint32_t k = 0; k < r->input_count; k++)
-    r->inputs[k] = node_number(m, opaque ? opaque->inputs[k]
-                                         : c->kernel->inputs.at[k]);
+    r->inputs[k] =
+        node_number(m, opaque ? opaque->inputs[k] : c->kernel->inputs.at[k]);
 }
 
 double plan_node_work(const Node *n) {

@@ -156,16 +156,16 @@ static Result begin_request(struct MHD_Connection *c, Exchange *x, Request *r,
 
 static Result complete(struct MHD_Connection *c, Exchange *x, bool is_chat) {
   HttpError error = {0};
-  const char *type = mhd.MHD_lookup_connection_value(c, MHD_HEADER_KIND,
-                                                     "Content-Type");
+  const char *type =
+      mhd.MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Type");
   static const char json[] = "application/json";
   /* Another type could come from a form of any page in the web. */
   if (!type || strncasecmp(type, json, strlen(json)) != 0) {
     http_error(&error, 415, NULL, "the Content-Type must be %s", json);
     return send_error(c, &error);
   }
-  Request *r = request_parse(x->server, is_chat, x->body.text, x->body.len,
-                             &error);
+  Request *r =
+      request_parse(x->server, is_chat, x->body.text, x->body.len, &error);
   return r ? begin_request(c, x, r, &error) : send_error(c, &error);
 }
 
@@ -253,8 +253,8 @@ static bool same_key(const char *a, const char *b) {
 static bool has_key(struct MHD_Connection *c, const Server *s) {
   static const char bearer[] = "Bearer ";
   size_t n = strlen(bearer);
-  const char *given = mhd.MHD_lookup_connection_value(c, MHD_HEADER_KIND,
-                                                      "Authorization");
+  const char *given =
+      mhd.MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Authorization");
   return !s->options.key || (given && !strncasecmp(given, bearer, n) &&
                              same_key(given + n, s->options.key));
 }
@@ -264,7 +264,8 @@ static const Route *check_head(struct MHD_Connection *c, const Server *s,
                                const char *path, const char *method,
                                HttpError *error) {
   const Route *route = find_route(s, path);
-  bool is_head = route && !strcmp(method, "HEAD") && !strcmp(route->method, "GET");
+  bool is_head =
+      route && !strcmp(method, "HEAD") && !strcmp(route->method, "GET");
   if (!route)
     http_error(error, 404, NULL, "there is nothing at this path");
   else if (strcmp(method, route->method) != 0 && !is_head)
@@ -278,8 +279,8 @@ static const Route *check_head(struct MHD_Connection *c, const Server *s,
 /* ---- libmicrohttpd's calls ---- */
 
 static bool is_too_long(struct MHD_Connection *c, const Server *s) {
-  const char *text = mhd.MHD_lookup_connection_value(c, MHD_HEADER_KIND,
-                                                     "Content-Length");
+  const char *text =
+      mhd.MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length");
   return text && strtoull(text, NULL, 10) > (uint64_t)s->options.body;
 }
 
@@ -379,8 +380,8 @@ bool http_start(Server *s, Fault *fault) {
   struct sockaddr_storage address;
   if (!address_of(&s->options, &address, fault))
     return false;
-  unsigned flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD |
-                   MHD_ALLOW_SUSPEND_RESUME;
+  unsigned flags =
+      MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME;
   if (address.ss_family == AF_INET6)
     flags |= MHD_USE_IPv6;
   errno = 0;

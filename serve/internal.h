@@ -15,7 +15,7 @@ typedef struct Request Request;
 /* ---- errors of a request ---- */
 
 typedef struct HttpError {
-  unsigned status; /* 0: none */
+  unsigned status;                     /* 0: none */
   const char *type, *code, *parameter; /* code, parameter: or NULL */
   char message[256];
 } HttpError;
@@ -59,8 +59,8 @@ struct Request {
   double arrived, first;
   /* the answer */
   TextStream stream;
-  Buffer text; /* all of it */
-  size_t told; /* bytes of `text` in events */
+  Buffer text;        /* all of it */
+  size_t told;        /* bytes of `text` in events */
   const char *reason; /* why it ended */
   HttpError error;    /* it ended without an answer */
   Buffer events;      /* for a streaming connection; from `sent` on */
@@ -125,8 +125,8 @@ Request *request_parse(const Server *s, bool is_chat, const char *body,
 
 /* ---- text.c ---- */
 
-/* The token behind the others has come: extends the text, and ends the request at
- * a stop text.  Raises when out of memory. */
+/* The token behind the others has come: extends the text, and ends the request
+ * at a stop text.  Raises when out of memory. */
 void request_add_token(const Server *s, Request *r, int64_t token);
 /* How many bytes of the text will stay, even if a stop text follows. */
 size_t request_certain_bytes(const Request *r);

@@ -22,9 +22,9 @@ static bool failed(const Parse *p) {
   return p->error->status != 0;
 }
 
-#define REFUSE(p, ...)                       \
-  do {                                       \
-    if (!failed(p))                          \
+#define REFUSE(p, ...)                          \
+  do {                                          \
+    if (!failed(p))                             \
       http_error((p)->error, 400, __VA_ARGS__); \
   } while (0)
 
@@ -101,8 +101,8 @@ static void take_stops(Parse *p, Request *r) {
 
 /* Fields with other values than these would need what Axon does not have. */
 static void refuse_others(Parse *p) {
-  static const char *const off[] = {"echo", "logprobs", "top_logprobs",
-                                    "tools", "functions", "suffix",
+  static const char *const off[] = {"echo",      "logprobs",  "top_logprobs",
+                                    "tools",     "functions", "suffix",
                                     "logit_bias"};
   take_integer(p, "n", 1, 1, 1);
   take_integer(p, "best_of", 1, 1, 1);
@@ -120,7 +120,8 @@ static void refuse_others(Parse *p) {
   const json_t *type = format ? jansson.json_object_get(format, "type") : NULL;
   const char *text = type ? jansson.json_string_value(type) : NULL;
   if (format && (!text || strcmp(text, "text") != 0))
-    REFUSE(p, "response_format", "only the response format `text` is supported");
+    REFUSE(p, "response_format",
+           "only the response format `text` is supported");
 }
 
 static void take_model(Parse *p) {
@@ -225,11 +226,15 @@ static void add_messages(Parse *p, Request *r, const json_t *list) {
     const json_t *content = jansson.json_object_get(x, "content");
     messages[i].role = json_is_object(x) ? role_of(x) : NULL;
     if (!messages[i].role)
-      REFUSE(p, "messages", "message %zu needs a `role`: system, user or "
-             "assistant", i);
+      REFUSE(p, "messages",
+             "message %zu needs a `role`: system, user or "
+             "assistant",
+             i);
     else if (!content || !add_content(content, &texts[i]))
-      REFUSE(p, "messages", "message %zu needs a `content`: a string, or parts "
-             "of type text", i);
+      REFUSE(p, "messages",
+             "message %zu needs a `content`: a string, or parts "
+             "of type text",
+             i);
     messages[i].text = texts[i].text ? texts[i].text : "";
   }
   if (!failed(p)) {
@@ -250,7 +255,8 @@ static void take_messages(Parse *p, Request *r) {
     REFUSE(p, "messages", "`messages` must be a list of 1 to %d messages",
            MAX_MESSAGES);
   else if (!p->s->has_template)
-    REFUSE(p, NULL, "this model has no template of conversations that Axon "
+    REFUSE(p, NULL,
+           "this model has no template of conversations that Axon "
            "knows; use /v1/completions");
   else
     add_messages(p, r, x);
@@ -265,7 +271,7 @@ static int64_t smaller(int64_t a, int64_t b) {
 /* The longest answer, and memory for it. */
 static void take_room(Parse *p, Request *r) {
   const ServeOptions *o = &p->s->options;
-  int64_t room = smaller(o->context, o->room);
+  int64_t room = smaller(o->context, o->cache);
   const char *name = field(p, "max_completion_tokens") ? "max_completion_tokens"
                                                        : "max_tokens";
   int64_t most = take_integer(p, name, r->is_chat ? o->most : 16, 1, INT32_MAX);
@@ -274,8 +280,10 @@ static void take_room(Parse *p, Request *r) {
   if (r->prompt_count == 0)
     REFUSE(p, NULL, "the prompt has no tokens");
   else if (r->prompt_count >= room) {
-    REFUSE(p, NULL, "the prompt has %lld tokens; there is room for %lld with "
-           "the answer", (long long)r->prompt_count, (long long)room);
+    REFUSE(p, NULL,
+           "the prompt has %lld tokens; there is room for %lld with "
+           "the answer",
+           (long long)r->prompt_count, (long long)room);
     p->error->code = "context_length_exceeded";
   }
   r->most = smaller(smaller(most, o->most), room - r->prompt_count);
@@ -284,8 +292,8 @@ static void take_room(Parse *p, Request *r) {
   if (failed(p))
     return;
   size_t used = (size_t)r->prompt_count * sizeof *r->tokens;
-  r->tokens = mem_realloc(r->tokens, used,
-                          used + (size_t)r->most * sizeof *r->tokens);
+  r->tokens =
+      mem_realloc(r->tokens, used, used + (size_t)r->most * sizeof *r->tokens);
 }
 
 static void take_all(Parse *p, Request *r) {

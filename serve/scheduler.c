@@ -1,11 +1,11 @@
 /* Which texts take part in a step, and which pages they have.
  *
- * A request waits until there are pages for its prompt and its longest answer, so
- * a text that has begun can always go on.  Each step takes one token of each text
- * that is being answered, and, while there is room, tokens of prompts in the order
- * of arrival.  The numbers of tokens, texts and pages of a step are rounded up to
- * powers of two, so that few plans serve all steps: the additional tokens write to
- * page 0, which no text has. */
+ * A request waits until there are pages for its prompt and its longest answer,
+ * so a text that has begun can always go on.  Each step takes one token of each
+ * text that is being answered, and, while there is room, tokens of prompts in
+ * the order of arrival.  The numbers of tokens, texts and pages of a step are
+ * rounded up to powers of two, so that few plans serve all steps: the
+ * additional tokens write to page 0, which no text has. */
 #include "serve/internal.h"
 #include "support/clock.h"
 #include "support/mem.h"
@@ -16,8 +16,8 @@
 #include <string.h>
 
 enum {
-  STEP_TOKENS = 64, /* tokens of a step, at most */
-  LEAST_PAGES = 4,  /* in a table */
+  STEP_TOKENS = 64,    /* tokens of a step, at most */
+  MIN_TABLE_PAGES = 4, /* in a table */
   TOKEN_NUMBERS = 3
 };
 
@@ -43,13 +43,14 @@ static int64_t power_of_two(int64_t n, int64_t least) {
 
 bool scheduler_new(Server *s) {
   int64_t slots = s->options.slots;
-  s->page_count = s->options.room / SERVE_PAGE + 1;
+  s->page_count = s->options.cache / SERVE_PAGE + 1;
   s->free_pages = mem_alloc((size_t)s->page_count * sizeof *s->free_pages);
   s->is_dirty = mem_alloc((size_t)s->page_count);
   for (int64_t p = s->page_count - 1; p > 0; p--)
     s->free_pages[s->free_count++] = p;
   StepArrays *a = s->arrays = mem_alloc(sizeof *a);
-  int64_t pages = power_of_two(s->options.context / SERVE_PAGE + 1, LEAST_PAGES);
+  int64_t pages =
+      power_of_two(s->options.context / SERVE_PAGE + 1, MIN_TABLE_PAGES);
   a->tables = mem_alloc((size_t)(STEP_TOKENS * pages) * sizeof(int64_t));
   a->seen =
       mem_alloc((size_t)(slots * s->options.context + 1) * sizeof(int64_t));
@@ -303,7 +304,7 @@ static void put_tables(StepArrays *a, ServeStep *step) {
   for (int64_t i = 0; i < a->tokens; i++)
     if (pages <= a->at_token[i][1] / SERVE_PAGE)
       pages = a->at_token[i][1] / SERVE_PAGE + 1;
-  step->pages = power_of_two(pages, LEAST_PAGES);
+  step->pages = power_of_two(pages, MIN_TABLE_PAGES);
   memset(a->tables, 0,
          (size_t)(step->tokens * step->pages) * sizeof *a->tables);
   for (int64_t i = 0; i < a->tokens; i++) {

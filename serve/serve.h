@@ -5,10 +5,10 @@
  *   ... run a program that calls serve.next, with server_next_step as host ...
  *   server_close(s);
  *
- * Threads: the caller's thread computes.  libmicrohttpd has one for connections,
- * and one waits for signals.  All that they share is behind one lock.  A request
- * belongs to its connection and, while it has pages or waits for them, to the
- * scheduler. */
+ * Threads: the caller's thread computes.  libmicrohttpd has one for
+ * connections, and one waits for signals.  All that they share is behind one
+ * lock.  A request belongs to its connection and, while it has pages or waits
+ * for them, to the scheduler. */
 #ifndef AXON_SERVE_H
 #define AXON_SERVE_H
 
@@ -23,7 +23,7 @@ typedef struct ServeOptions {
   int64_t port;      /* 0: any that is free */
   int64_t slots;     /* texts that are computed at once */
   int64_t queue;     /* texts that wait */
-  int64_t room;      /* tokens in memory, of all texts */
+  int64_t cache;     /* tokens in memory, of all texts */
   int64_t context;   /* tokens of one text; 0: as the model permits */
   int64_t most;      /* tokens of one answer */
   int64_t seconds;   /* for one answer */

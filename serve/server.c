@@ -56,8 +56,7 @@ static bool begin(Server *s, Fault *fault) {
   if (!mhd_load_library(fault) || !json_load_library(fault) ||
       !model_read(s, fault) || !scheduler_new(s) || !http_start(s, fault))
     return false;
-  s->has_signals =
-      pthread_create(&s->signals, NULL, wait_for_signals, s) == 0;
+  s->has_signals = pthread_create(&s->signals, NULL, wait_for_signals, s) == 0;
   return true;
 }
 

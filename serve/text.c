@@ -12,8 +12,8 @@ static bool ends_open(const Buffer *text) {
   return text->len >= n && !memcmp(text->text + text->len - n, replacement, n);
 }
 
-/* Adds the text that the last token completes.  Its first bytes may depend on the
- * tokens before it, so these are decoded, too. */
+/* Adds the text that the last token completes.  Its first bytes may depend on
+ * the tokens before it, so these are decoded, too. */
 static void extend_text(const Server *s, Request *r) {
   Buffer old = {0}, all = {0};
   Fault fault = {0};
@@ -37,9 +37,10 @@ static bool cut_at_stop(Request *r, size_t known) {
   char *first = NULL;
   for (size_t i = 0; i < MAX_STOPS && r->stops[i]; i++) {
     size_t n = strlen(r->stops[i]), from = known < n ? 0 : known - n + 1;
-    char *found = r->text.len > from ? memmem(r->text.text + from,
-                                              r->text.len - from, r->stops[i], n)
-                                     : NULL;
+    char *found =
+        r->text.len > from
+            ? memmem(r->text.text + from, r->text.len - from, r->stops[i], n)
+            : NULL;
     if (found && (!first || found < first))
       first = found;
   }

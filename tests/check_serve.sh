@@ -1,7 +1,7 @@
 #!/bin/bash
-# axon serve, with a small random model (tests/serve/model.py): answers, streams,
-# batch invariance, errors, closed connections, signals.  Also axon generate, with
-# the same model.  Skipped without python3 or libmicrohttpd.
+# axon serve, with a small random model (tests/serve/model.py): answers,
+# streams, batch invariance, errors, closed connections, signals.  Also axon
+# generate, with the same model.  Skipped without python3 or libmicrohttpd.
 set -u
 . "$(dirname "$0")/lib.sh"
 need_compiler
@@ -38,7 +38,7 @@ ended() { # ended SIGNAL STATUS: the server ends after the signal
   [ "$status" = "$2" ] || fail "after SIG$1, the status is $status: $(cat log)"
 }
 
-start --slots 12 --queue 8 --room 2048 --context 512
+start --slots 12 --queue 8 --cache 2048 --context 512
 python3 client.py "$port" tiny 2>/dev/null || fail 'client.py fails'
 # The same tokens as axon generate.
 python3 same.py "$port" "$AXON" || fail 'axon generate writes other texts'

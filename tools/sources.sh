@@ -19,7 +19,8 @@ list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
   # shellcheck disable=SC2086
   [ -z "$dirs" ] || find $dirs -type f \( "$@" \) \
     ! -path parser/parse.c ! -path parser/parse.h ! -path lexer/scan.c \
-    ! -path session/stdlib_data.c ! -path serve/page_text.c ! -name prelude_text.c \
+    ! -path session/stdlib_data.c ! -path serve/page_text.c \
+    ! -name prelude_text.c \
     ! -path backend/cuda/wrappers_text.c \
     ! -path aot/runtime_sources.c ! -name '*.pb-c.[ch]' ! -path "$not" \
     ! -path '*/.*' ! -name '*~' ! -name '*.o' \

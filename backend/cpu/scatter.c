@@ -1,10 +1,11 @@
 /* Scatter with addition.  Each sum adds its rows in order and is rounded once.
  *
  * If it changes few rows, the others are copied, or stay where they are if the
- * result takes the memory of x.  Otherwise, for wide rows, each thread has a range of columns and adds all rows.  For
- * many narrow rows with few results, each part of the rows has a private copy
- * of the result.  The number of parts does not depend on the number of threads.
- * The sum of the copies is the result. */
+ * result takes the memory of x.  Otherwise, for wide rows, each thread has a
+ * range of columns and adds all rows.  For many narrow rows with few results,
+ * each part of the rows has a private copy of the result.  The number of parts
+ * does not depend on the number of threads.  The sum of the copies is the
+ * result. */
 #include "backend/cpu/half_float.h"
 #include "backend/cpu/library_ops.h"
 #include "machine/limits/cpu.h"
