@@ -390,8 +390,7 @@ bool http_start(Server *s, Fault *fault) {
       MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address,
       MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
       MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-      MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_NOTIFY_COMPLETED,
-      end_exchange, s, MHD_OPTION_END);
+      MHD_OPTION_NOTIFY_COMPLETED, end_exchange, s, MHD_OPTION_END);
   if (s->daemon)
     return true;
   fault_set(fault, "cannot listen at %s, port %lld: %s", s->options.host,

@@ -1,8 +1,6 @@
 /* libmicrohttpd, loaded when a server starts. */
 #include "serve/mhd.h"
 
-#include "runtime/internal.h"
-
 Mhd mhd;
 
 static const DynLib library =
