@@ -39,7 +39,8 @@ ended() { # ended SIGNAL STATUS: the server ends after the signal
 }
 
 start --slots 12 --queue 8 --cache 2048 --context 512
-python3 client.py "$port" tiny 2>/dev/null || fail 'client.py fails'
+python3 client.py "$port" tiny 2>errors ||
+  fail "client.py fails: $(tail -3 errors; cat log)"
 # The same tokens as axon generate.
 python3 same.py "$port" "$AXON" || fail 'axon generate writes other texts'
 ended TERM 0
