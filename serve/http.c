@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 enum {
-  IDLE_SECONDS = 120, /* without a byte in either direction */
+  IDLE_SECONDS = 30, /* without a byte in either direction */
   CONNECTIONS = 256,
   EVENT_BLOCK = 16 * 1024
 };

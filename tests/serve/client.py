@@ -243,12 +243,12 @@ def check_errors():
                 415)
     for junk in (b"\0\1\2\3\r\n\r\n", b"GET\r\n\r\n", b"x" * 70000 + b"\r\n\r\n",
                  b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n"):
-        with socket.create_connection(("127.0.0.1", PORT)) as s:
+        with socket.create_connection(("127.0.0.1", PORT), timeout=3) as s:
             try:
                 s.sendall(junk)
                 s.shutdown(socket.SHUT_WR)
                 s.recv(1000)
-            except ConnectionError:
+            except OSError:  # closed, or the server waits for more
                 pass
     print(len(BAD), "bad bodies", file=sys.stderr)
     if complete("Hello") is None:
