@@ -192,7 +192,7 @@ void terminal_hide_places(void) {
 static Diag without_places(const Diag *diag) {
   Diag d = *diag;
   d.span = (Span){0};
-  d.primary_label = NULL;
+  d.primary_label = d.note = NULL;
   d.step_count = d.label_count = d.fixit_count = 0;
   return d;
 }

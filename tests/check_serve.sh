@@ -43,6 +43,11 @@ python3 client.py "$port" tiny 2>errors ||
   fail "client.py fails: $(tail -3 errors; cat log)"
 # The same tokens as axon generate.
 python3 same.py "$port" "$AXON" || fail 'axon generate writes other texts'
+if command -v chromium >/dev/null; then
+  python3 page.py "$port" tiny chromium || fail 'the page fails'
+else
+  echo 'skipped: the page (no chromium)'
+fi
 ended TERM 0
 
 # A running answer may end after a signal, for thirty seconds.
