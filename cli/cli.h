@@ -44,7 +44,8 @@ typedef struct Options {
   /* values of options of generate, or NULL */
   const char *max_tokens, *seed, *temperature, *top_k, *top_p, *min_p, *penalty;
   /* values of options of serve, or NULL */
-  const char *host, *port, *slots, *queue, *cache, *context, *timeout, *body;
+  const char *host, *port, *slots, *queue, *cache, *context, *tokens, *timeout,
+      *body;
   const char *min_seconds; /* seconds to time each expression, or NULL */
   struct Define {
     char name[64];

@@ -89,7 +89,7 @@ static const Help helps[] = {
      "      --cache N          tokens in memory, of all texts (default 8192)\n"
      "      --context N        tokens of one text (default: as the model "
      "permits)\n"
-     "      --max N            tokens of one answer (default 1024)\n"
+     "      --tokens N         tokens of one answer (default 1024)\n"
      "      --timeout N        seconds for one answer (default 600)\n"
      "      --body N           bytes of a request (default 1048576)\n"
      "  -q, --quiet            do not tell the address\n"

@@ -50,6 +50,7 @@ enum {
   LONG_QUEUE,
   LONG_CACHE,
   LONG_CONTEXT,
+  LONG_TOKENS,
   LONG_TIMEOUT,
   LONG_BODY
 };
@@ -102,7 +103,7 @@ static const OptionSpec option_specs[] = {
     {'H', {"queue", required_argument, NULL, LONG_QUEUE}},
     {'H', {"cache", required_argument, NULL, LONG_CACHE}},
     {'H', {"context", required_argument, NULL, LONG_CONTEXT}},
-    {'H', {"max", required_argument, NULL, LONG_MAX_TOKENS}},
+    {'H', {"tokens", required_argument, NULL, LONG_TOKENS}},
     {'H', {"timeout", required_argument, NULL, LONG_TIMEOUT}},
     {'H', {"body", required_argument, NULL, LONG_BODY}},
 };
@@ -351,6 +352,9 @@ static int apply_option(Options *o, int option) {
     return -1;
   case LONG_CONTEXT:
     o->context = optarg;
+    return -1;
+  case LONG_TOKENS:
+    o->tokens = optarg;
     return -1;
   case LONG_TIMEOUT:
     o->timeout = optarg;

@@ -35,7 +35,7 @@ static bool take_options(const Options *o, ServeOptions *out) {
       {"queue", o->queue, 0, 100000, &out->queue},
       {"cache", o->cache, 64, 1 << 24, &out->cache},
       {"context", o->context, 16, 1 << 20, &out->context},
-      {"max", o->max_tokens, 1, INT32_MAX, &out->most},
+      {"tokens", o->tokens, 1, INT32_MAX, &out->most},
       {"timeout", o->timeout, 1, 1 << 24, &out->seconds},
       {"body", o->body, 1, 1 << 28, &out->body},
   };
