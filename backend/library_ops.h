@@ -23,8 +23,9 @@ AxisLines library_op_lines(const Node *n);
 /* Is there one for the node?  False: free indices that not all inputs have, or
  * linear algebra, which the reference backend passes to LAPACK. */
 bool library_op_exists(const Node *n);
-/* Runs it on the host (backend/cpu/library_ops.c).  False: it is left to the
- * reference backend.  Raises FAIL_INTERRUPT. */
-bool library_op_run(Graph *g, Node *n);
+/* Runs it on the host (backend/cpu/library_ops.c).  donated[k]: nothing reads
+ * input k later, so the result may take its memory; NULL: none.  False: it is
+ * left to the reference backend.  Raises FAIL_INTERRUPT. */
+bool library_op_run(Graph *g, Node *n, const bool *donated);
 
 #endif

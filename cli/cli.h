@@ -43,6 +43,9 @@ typedef struct Options {
   const char *gpu_arch;
   /* values of options of generate, or NULL */
   const char *max_tokens, *seed, *temperature, *top_k, *top_p, *min_p, *penalty;
+  /* values of options of serve, or NULL */
+  const char *host, *port, *slots, *queue, *cache, *context, *tokens, *timeout,
+      *body;
   const char *min_seconds; /* seconds to time each expression, or NULL */
   struct Define {
     char name[64];
@@ -59,12 +62,18 @@ typedef struct Options {
    (--why) E (--entry) j (--json) m (--seconds) t (--target) C (--code) k
    (--kernel) y (--dry) b (--stable) O (--output, -o) i (--install)
    u (--uninstall) U (--user) P (--prefix) d (--schedule)
-   f (--schedules) n (--set) x (--external) G (those of generate).  All verbs
-   take --color, --diagnostics and --help.  With a + in front, the first file
-   ends the options; later arguments belong to the program.  Returns -1 to
-   continue, otherwise the exit status. */
+   f (--schedules) n (--set) x (--external) G (those of generate) H (those of
+   serve).  All verbs take --color, --diagnostics and --help.  With a + in
+   front, the first file ends the options; later arguments belong to the
+   program.  Returns -1 to continue, otherwise the exit status. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
+/* Read the value of an option; NULL leaves the default.  They return false
+   after a message if it is not a number from `least` to `most`. */
+bool option_number(const char *verb, const char *name, const char *text,
+                   double least, double most, double *value);
+bool option_integer(const char *verb, const char *name, const char *text,
+                    int64_t least, int64_t most, int64_t *value);
 PRINTF_LIKE(2, 3)
 int usage_error(const char *verb, const char *format, ...);
 
@@ -110,6 +119,8 @@ Session *terminal_open_session(const SessionHost *host);
 /* Ctrl-C interrupts this session.  A second one ends the program, unless
    `never_exits`. */
 void terminal_catch_interrupt(Session *session, bool never_exits);
+/* Diagnostics are shown without places: the program is not the user's. */
+void terminal_hide_places(void);
 /* Prints the diagnostics so far to stderr and clears them. */
 void terminal_report(Session *session, bool errors_only);
 /* Prints the diagnostics of a session.  Returns the exit status for its
@@ -179,6 +190,7 @@ int verb_plan(int argc, char **argv);
 int verb_export(int argc, char **argv);
 int verb_import(int argc, char **argv);
 int verb_jupyter(int argc, char **argv);
+int verb_serve(int argc, char **argv);
 int verb_lsp(int argc, char **argv);
 int verb_test(int argc, char **argv);
 int verb_shapes(int argc, char **argv);

@@ -33,8 +33,8 @@ static const Verb verbs[] = {
     {"help", verb_help},       {"import", verb_import},
     {"jupyter", verb_jupyter}, {"lsp", verb_lsp},
     {"plan", verb_plan},       {"repl", verb_repl},
-    {"run", verb_run},         {"shapes", verb_shapes},
-    {"test", verb_test},
+    {"run", verb_run},         {"serve", verb_serve},
+    {"shapes", verb_shapes},   {"test", verb_test},
 };
 
 static int verb_help(int argc, char **argv) {

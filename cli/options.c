@@ -44,7 +44,16 @@ enum {
   LONG_SCHEDULE,
   LONG_SCHEDULES,
   LONG_SET,
-  LONG_EXTERNAL
+  LONG_EXTERNAL,
+  LONG_HOST,
+  LONG_PORT,
+  LONG_SLOTS,
+  LONG_QUEUE,
+  LONG_CACHE,
+  LONG_CONTEXT,
+  LONG_TOKENS,
+  LONG_TIMEOUT,
+  LONG_BODY
 };
 
 typedef struct OptionSpec {
@@ -90,6 +99,15 @@ static const OptionSpec option_specs[] = {
     {'f', {"schedules", required_argument, NULL, LONG_SCHEDULES}},
     {'n', {"set", required_argument, NULL, LONG_SET}},
     {'x', {"external", no_argument, NULL, LONG_EXTERNAL}},
+    {'H', {"host", required_argument, NULL, LONG_HOST}},
+    {'H', {"port", required_argument, NULL, LONG_PORT}},
+    {'H', {"slots", required_argument, NULL, LONG_SLOTS}},
+    {'H', {"queue", required_argument, NULL, LONG_QUEUE}},
+    {'H', {"cache", required_argument, NULL, LONG_CACHE}},
+    {'H', {"context", required_argument, NULL, LONG_CONTEXT}},
+    {'H', {"tokens", required_argument, NULL, LONG_TOKENS}},
+    {'H', {"timeout", required_argument, NULL, LONG_TIMEOUT}},
+    {'H', {"body", required_argument, NULL, LONG_BODY}},
 };
 
 typedef struct GetoptTables {
@@ -319,6 +337,33 @@ static int apply_option(Options *o, int option) {
   case LONG_PENALTY:
     o->penalty = optarg;
     return -1;
+  case LONG_HOST:
+    o->host = optarg;
+    return -1;
+  case LONG_PORT:
+    o->port = optarg;
+    return -1;
+  case LONG_SLOTS:
+    o->slots = optarg;
+    return -1;
+  case LONG_QUEUE:
+    o->queue = optarg;
+    return -1;
+  case LONG_CACHE:
+    o->cache = optarg;
+    return -1;
+  case LONG_CONTEXT:
+    o->context = optarg;
+    return -1;
+  case LONG_TOKENS:
+    o->tokens = optarg;
+    return -1;
+  case LONG_TIMEOUT:
+    o->timeout = optarg;
+    return -1;
+  case LONG_BODY:
+    o->body = optarg;
+    return -1;
   case LONG_PREFIX:
     o->prefix = optarg;
     return -1;
@@ -395,4 +440,32 @@ int options_parse(Options *o, const char *verb, const char *letters, int argc,
   o->args = argv + optind;
   o->arg_count = argc - optind;
   return -1;
+}
+
+bool option_number(const char *verb, const char *name, const char *text,
+                   double least, double most, double *value) {
+  char *end = NULL;
+  if (!text)
+    return true;
+  errno = 0;
+  double x = strtod(text, &end);
+  if (!errno && end != text && !*end && x >= least && x <= most) {
+    *value = x;
+    return true;
+  }
+  usage_error(verb, "--%s must be a number from %g to %g; found `%s`", name,
+              least, most, text);
+  return false;
+}
+
+bool option_integer(const char *verb, const char *name, const char *text,
+                    int64_t least, int64_t most, int64_t *value) {
+  double x = (double)*value;
+  if (!option_number(verb, name, text, (double)least, (double)most, &x))
+    return false;
+  *value = (int64_t)x;
+  if ((double)*value == x)
+    return true;
+  usage_error(verb, "--%s must be an integer; found `%s`", name, text);
+  return false;
 }

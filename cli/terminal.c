@@ -182,6 +182,20 @@ void terminal_catch_interrupt(Session *session, bool never_exits) {
 /* an internal error of Axon was reported */
 static bool internal_error_reported;
 
+static bool hides_places;
+
+void terminal_hide_places(void) {
+  hides_places = true;
+}
+
+static Diag without_places(const Diag *diag) {
+  Diag d = *diag;
+  d.span = (Span){0};
+  d.primary_label = d.note = NULL;
+  d.step_count = d.label_count = d.fixit_count = 0;
+  return d;
+}
+
 void terminal_report(Session *session, bool errors_only) {
   const Diags *diags = session_diags(session);
   Buffer text = {0};
@@ -189,8 +203,10 @@ void terminal_report(Session *session, bool errors_only) {
   for (uint32_t i = 0; i < diags->all.len; i++) {
     const Diag *diag = diags->all.at[i];
     internal_error_reported |= diag->code == INTERNAL_ERROR_CODE;
+    Diag placeless = without_places(diag);
     if (!errors_only || diag->severity == SEV_ERROR)
-      report_diag(&text, session_sources(session), diag);
+      report_diag(&text, session_sources(session),
+                  hides_places ? &placeless : diag);
   }
   fflush(stdout);
   if (text.text)

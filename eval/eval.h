@@ -23,6 +23,19 @@ typedef struct Interner Interner;
 typedef struct Sources Sources;
 typedef struct Sym Sym;
 
+/* A step of a server of language models: tokens of several texts.  The host
+ * owns the arrays, until it is called again. */
+typedef struct ServeStep {
+  int64_t tokens, pages, texts, cleared, seen; /* extents */
+  const int64_t *at_token; /* [tokens, 3]: number, position, place */
+  const int64_t *tables;   /* [tokens, pages] of the text of each token */
+  const int64_t *last;     /* [texts]: which tokens are followed by another */
+  const int64_t *pages_cleared; /* [cleared] */
+  const float *choices;         /* [texts, 5]: temperature, top_k, ... */
+  const int64_t *at_text;       /* [texts, 3]: seed, length, end in `seen` */
+  const int64_t *tokens_seen;   /* [seen] */
+} ServeStep;
+
 /* Callbacks and settings of the host.  All output goes through the
  * callbacks. */
 typedef struct EvalHost {
@@ -40,6 +53,10 @@ typedef struct EvalHost {
    * `file` may be NULL. */
   bool (*show)(void *owner, const Tensor *t, const char *file, int64_t size,
                Fault *fault);
+  /* For serve.next: takes the chosen tokens and waits for the next step.
+   * Without tokens, it is the last one.  NULL: the host is no server. */
+  void (*next_step)(void *owner, const int64_t *chosen, int64_t count,
+                    ServeStep *step);
   int arg_count; /* arguments of the program, for args () */
   const char *const *args;
   int print_width;            /* columns of output */

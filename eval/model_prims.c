@@ -1,4 +1,4 @@
-/* Primitives of the modules gguf and tokenizer. */
+/* Primitives of the modules gguf, tokenizer and serve. */
 #include "eval/internal.h"
 #include "runtime/gguf.h"
 #include "runtime/tokenizer.h"
@@ -174,4 +174,36 @@ PRIM(prim_tokenizer_count) {
   if (!tokenizer_size(vm_int(vm, args[0]), &size, &fault))
     fail_tokens(vm, &fault);
   return value_int(size);
+}
+
+/* ---- serve ---- */
+
+/* A vector, or a matrix if `columns` is not negative. */
+static Value new_tensor(Eval *vm, Dtype dtype, int64_t rows, int64_t columns,
+                        const void *from) {
+  Fault fault = {0};
+  int64_t shape[] = {rows, columns};
+  Tensor *t = tensor_new(dtype, columns < 0 ? 1 : 2, shape, false, &fault);
+  if (t && t->count)
+    memcpy(t->data, from, (size_t)t->count * dtype_info[dtype].bytes);
+  return vm_value_of_tensor(vm, t, &fault);
+}
+
+PRIM(prim_serve_next) {
+  UNUSED;
+  ServeStep s;
+  vm_check_effect_allowed(vm, "serve.next");
+  if (!vm->host->next_step)
+    vm_fail(vm, 501, "only `axon serve` has requests");
+  const Tensor *chosen = vm_tensor(vm, args[0]);
+  vm->host->next_step(vm->host->owner, chosen->data, chosen->count, &s);
+  Value r = vm_new_tuple(vm, 7), *at = AS_ARRAY(r)->at;
+  at[0] = new_tensor(vm, DT_I64, s.tokens, 3, s.at_token);
+  at[1] = new_tensor(vm, DT_I64, s.tokens, s.pages, s.tables);
+  at[2] = new_tensor(vm, DT_I64, s.texts, -1, s.last);
+  at[3] = new_tensor(vm, DT_I64, s.cleared, -1, s.pages_cleared);
+  at[4] = new_tensor(vm, DT_F32, s.texts, 5, s.choices);
+  at[5] = new_tensor(vm, DT_I64, s.texts, 3, s.at_text);
+  at[6] = new_tensor(vm, DT_I64, s.seen, -1, s.tokens_seen);
+  return value_retain(r);
 }

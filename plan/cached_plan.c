@@ -111,12 +111,14 @@ static void record_group(const PlanRecorder *m, const FusionGroup *c,
   r->fallback_reason = c->fallback_reason;
   r->compiled = c->backend_data != NULL;
   r->alias_of = c->alias_of ? node_number(m, c->alias_of) + 1 : 0;
-  if (!c->kernel)
+  const Node *opaque = c->library_op ? c->nodes.at[0] : NULL;
+  if (!c->kernel && !opaque)
     return;
-  r->input_count = c->kernel->inputs.len;
+  r->input_count = opaque ? opaque->input_count : c->kernel->inputs.len;
   r->inputs = NEW_ARRAY(m->arena, uint32_t, r->input_count);
   for (uint32_t k = 0; k < r->input_count; k++)
-    r->inputs[k] = node_number(m, c->kernel->inputs.at[k]);
+    r->inputs[k] =
+        node_number(m, opaque ? opaque->inputs[k] : c->kernel->inputs.at[k]);
 }
 
 double plan_node_work(const Node *n) {
@@ -297,9 +299,9 @@ static void bind_group(Arena *arena, CachedGroup *r, const PlanKey *o,
   for (uint32_t k = 0; k < r->node_count; k++)
     c->nodes.at[k] = key_node(o, r->bodies[k].node_number);
   c->alias_of = r->alias_of ? key_node(o, r->alias_of - 1) : NULL;
+  c->donated = r->compiled || r->library_op ? r->donated : NULL;
   if (!r->compiled)
     return;
-  c->donated = r->donated;
   c->kernel = NEW(arena, Kernel);
   const Node **inputs = NEW_ARRAY(arena, const Node *, r->input_count);
   for (uint32_t k = 0; k < r->input_count; k++)

@@ -18,8 +18,8 @@ typedef struct FusionGroup {
   struct FusionRemarks *remarks; /* see observer.h; NULL: no observer */
   /* The node whose data the single node shares; NULL: none. */
   const Node *alias_of;
-  /* For each input of the kernel: nothing reads it later, so an output may take
-   * its memory; or NULL. */
+  /* For each input of the kernel or library routine: nothing reads it later, so
+   * an output may take its memory; or NULL. */
   const bool *donated;
   const double *params; /* values of the float parameters of the kernel */
   /* Values of the random-key parameters of the kernel. */

@@ -415,7 +415,8 @@ static void find_dead_after(LoopExecution *l) {
     map_put(&inner, l->touched.nodes.at[k], l->touched.nodes.at[k]);
   for (uint32_t k = 0; k < l->run.group_count; k++) {
     const FusionGroup *c = l->run.groups[k];
-    for (uint32_t j = 0; c->donated && j < c->kernel->inputs.len; j++) {
+    for (uint32_t j = 0; c->donated && c->kernel && j < c->kernel->inputs.len;
+         j++) {
       Node *x = (Node *)(uintptr_t)c->kernel->inputs.at[j];
       if (c->donated[j] && map_get(&inner, x))
         VEC_PUSH(l->arena, l->dead_after[k], x);

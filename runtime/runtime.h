@@ -167,6 +167,9 @@ Tensor *tensor_row_view(Tensor *t, int64_t first_row, int64_t count);
  * does not keep the whole tensor alive.  Returns NULL when out of memory. */
 Tensor *tensor_detach(Tensor *t, Fault *fault);
 Tensor *tensor_retain(Tensor *t);
+/* Returns true if a result may take the memory of t: only its owner, who reads
+ * it no more, refers to it. */
+bool tensor_is_donatable(const Tensor *t);
 void tensor_release(Tensor *t);
 static inline void *tensor_at(const Tensor *t, int64_t i) {
   return (char *)t->data + i * dtype_info[t->dtype].bytes;

@@ -256,6 +256,11 @@ Tensor *tensor_row_view(Tensor *t, int64_t first_row, int64_t count) {
   return view;
 }
 
+bool tensor_is_donatable(const Tensor *t) {
+  return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && !t->is_borrowed &&
+         !t->mapped && !t->device_copy && t->data == t->block;
+}
+
 Tensor *tensor_detach(Tensor *t, Fault *fault) {
   if (!t->base)
     return tensor_retain(t);

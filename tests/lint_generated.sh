@@ -23,7 +23,7 @@ includers() { # includers FILE...
         grep -rlF "#include \"$name\"" --include='*.[hylc]' support lexer \
           parser primitives runtime show machine size typecheck diagnose \
           tensor kernel plan backend eval session aot onnx editor \
-          plan_report repl \
+          plan_report repl serve \
           cli tools tests --exclude=parse.c --exclude=scan.c
       done
     } | sort -u)

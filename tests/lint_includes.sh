@@ -8,7 +8,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 modules='support primitives runtime show figure machine lexer parser size
   typecheck diagnose tensor kernel plan backend eval session aot onnx
-  editor plan_report repl cli'
+  editor plan_report repl serve cli'
 status=0
 
 rank() { # rank MODULE: its position in the order

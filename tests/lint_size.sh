@@ -7,11 +7,11 @@ export LC_ALL=C.UTF-8
 tab=$(printf '\t')
 files=$(find support primitives runtime show machine lexer parser size \
   typecheck diagnose tensor kernel plan backend eval session aot onnx editor \
-  plan_report repl cli tools tests bench -type f \( -name '*.[chyl]' \
+  plan_report repl serve cli tools tests bench -type f \( -name '*.[chyl]' \
   -o -name '*.cc' -o -name '*.sh' \) ! -name parse.c ! -name parse.h \
   ! -name scan.c ! -name '*.pb-c.[ch]' \
   ! -name stdlib_data.c ! -name prelude_text.c \
-  ! -name wrappers_text.c ! -name runtime_sources.c)
+  ! -name wrappers_text.c ! -name page_text.c ! -name runtime_sources.c)
 for file in $files; do
   grep -nE '^.{81,}' "$file" | grep -vE '^[0-9]+: *".*"[;,)}]*$' |
     sed "s|^|over 80 columns: $file:|"

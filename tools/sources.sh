@@ -19,7 +19,8 @@ list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
   # shellcheck disable=SC2086
   [ -z "$dirs" ] || find $dirs -type f \( "$@" \) \
     ! -path parser/parse.c ! -path parser/parse.h ! -path lexer/scan.c \
-    ! -path session/stdlib_data.c ! -name prelude_text.c \
+    ! -path session/stdlib_data.c ! -path serve/page_text.c \
+    ! -name prelude_text.c \
     ! -path backend/cuda/wrappers_text.c \
     ! -path aot/runtime_sources.c ! -name '*.pb-c.[ch]' ! -path "$not" \
     ! -path '*/.*' ! -name '*~' ! -name '*.o' \
@@ -39,7 +40,7 @@ write() {
       diagnose tensor kernel plan backend eval session aot onnx editor \
       plan_report repl -- $code
     list sim_sources backend/cuda/sim -- $code
-    list cli_sources cli -- $code
+    list cli_sources cli serve -- $code
     list stdlib_files stdlib -- -name '*.axn'
   }
   set +f

@@ -249,12 +249,6 @@ static void release_outputs(OutputTensors *run) {
   run->count = 0;
 }
 
-/* Returns true if another tensor may take the memory of t. */
-static bool is_donatable(const Tensor *t) {
-  return __atomic_load_n(&t->refs, __ATOMIC_ACQUIRE) == 1 && !t->is_borrowed &&
-         !t->mapped && !t->device_copy && t->data == t->block;
-}
-
 static bool is_donor(const OutputTensors *run, const Node *x) {
   for (uint32_t j = 0; j < run->count; j++)
     if (run->donors[j] && run->donors[j]->data == x->data)
@@ -272,7 +266,7 @@ static Node *find_donor(const FusionGroup *c, const CompiledKernel *p,
   for (uint32_t j = 0; c->donated && inplace >> j; j++) {
     Node *x = (Node *)c->kernel->inputs.at[j];
     if (inplace >> j & 1 && c->donated[j] && x->data->count == count &&
-        is_donatable(x->data) && !is_donor(run, x))
+        tensor_is_donatable(x->data) && !is_donor(run, x))
       return x;
   }
   return NULL;
@@ -352,7 +346,7 @@ static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {
   const CompiledKernel *p = c->backend_data;
   if (!schedule_check(g, where, fault))
     return false;
-  if (c->library_op && library_op_run(g, c->nodes.at[0]))
+  if (c->library_op && library_op_run(g, c->nodes.at[0], c->donated))
     return true;
   if (c->library_op)
     c->fallback_reason = "an index is invalid, or out of memory";

@@ -1,18 +1,43 @@
 /* Executes the library operation of a node. */
 #include "backend/cpu/library_ops.h"
 
+#include "runtime/derived_cache.h"
 #include "support/arena.h"
 #include "support/trap.h"
 #include "tensor/node.h"
 #include <string.h>
 
-static bool dispatch(LibraryOp *r) {
+/* True if the result may take the memory of the first input. */
+static bool may_overwrite(const LibraryOp *r, const bool *donated) {
+  const Node *n = r->node;
+  if (n->op != PRIM_SCATTER || !donated || !donated[0] || n->guard ||
+      r->graph->keeps_inputs)
+    return false;
+  const Tensor *x = n->inputs[0]->data;
+  return x->count == node_element_count(n) && tensor_is_donatable(x) &&
+         n->inputs[1]->data != x && n->inputs[2]->data != x &&
+         library_op_scatter_in_place(r);
+}
+
+static Tensor *new_output(LibraryOp *r, const bool *donated) {
   Fault ignored = {0};
   const Node *n = r->node;
+  r->in_place = may_overwrite(r, donated);
+  if (r->in_place) {
+    Tensor *x = n->inputs[0]->data;
+    if (x->derived)
+      derived_cache_invalidate(x);
+    return tensor_retain(x);
+  }
   if (!node_fits_memory(r->graph, n, &ignored))
-    return false;
-  r->out = tensor_new(n->dtype, n->free_count + n->rank, n->extents, false,
-                      &ignored);
+    return NULL;
+  return tensor_new(n->dtype, n->free_count + n->rank, n->extents, false,
+                    &ignored);
+}
+
+static bool dispatch(LibraryOp *r, const bool *donated) {
+  const Node *n = r->node;
+  r->out = new_output(r, donated);
   if (!r->out)
     return false;
   r->out->broadcast_mask =
@@ -82,11 +107,20 @@ static void release(LibraryOp *r) {
   *r = (LibraryOp){0};
 }
 
+/* The first input gave its tensor away. */
+static void release_input(Node *n) {
+  Tensor *t = n->data;
+  t->rank = n->free_count + n->rank;
+  memcpy(t->shape, n->extents, t->rank * sizeof *n->extents);
+  n->inputs[0]->data = NULL;
+  tensor_release(t);
+}
+
 static bool is_recurrence(const Node *n) {
   return n->op == PRIM_FOLD || n->op == PRIM_SCAN;
 }
 
-bool library_op_run(Graph *g, Node *n) {
+bool library_op_run(Graph *g, Node *n, const bool *donated) {
   if (!library_op_exists(n))
     return false;
   LibraryOp r = {.graph = g, .node = n};
@@ -97,12 +131,14 @@ bool library_op_run(Graph *g, Node *n) {
     release(&r);
     trap_raise(trap.kind);
   }
-  bool succeeded = dispatch(&r);
+  bool succeeded = dispatch(&r, donated);
   trap_end(&trap);
   if (succeeded && n->guard)
     zero_unguarded(&r);
   if (succeeded)
     n->data = tensor_retain(r.out);
+  if (succeeded && r.in_place)
+    release_input(n);
   release(&r);
   return succeeded;
 }

@@ -20,6 +20,7 @@ typedef struct LibraryOp {
   Arena *arena; /* or NULL; the caller releases it */
   Tensor *out, *scratch, *scratch2;
   AxisLines lines; /* of the first input */
+  bool in_place;   /* `out` is the tensor of the first input */
 } LibraryOp;
 
 /* ---- library_op_tasks.c ---- */
@@ -40,6 +41,8 @@ bool library_op_topk(LibraryOp *r);
 bool library_op_permutation(LibraryOp *r);
 bool library_op_cumsum(LibraryOp *r);
 bool library_op_scatter(LibraryOp *r);
+/* Can it write over its first input?  Then it does, if r->in_place. */
+bool library_op_scatter_in_place(const LibraryOp *r);
 bool library_op_fourier(LibraryOp *r);    /* DFT and its relatives */
 bool library_op_recurrence(LibraryOp *r); /* folds and scans: recurrence.c */
 

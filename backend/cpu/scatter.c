@@ -1,9 +1,11 @@
 /* Scatter with addition.  Each sum adds its rows in order and is rounded once.
  *
- * For wide rows, each thread has a range of columns and adds all rows.  For
- * many narrow rows with few results, each part of the rows has a private copy
- * of the result.  The number of parts does not depend on the number of threads.
- * The sum of the copies is the result. */
+ * If it changes few rows, the others are copied, or stay where they are if the
+ * result takes the memory of x.  Otherwise, for wide rows, each thread has a
+ * range of columns and adds all rows.  For many narrow rows with few results,
+ * each part of the rows has a private copy of the result.  The number of parts
+ * does not depend on the number of threads.  The sum of the copies is the
+ * result. */
 #include "backend/cpu/half_float.h"
 #include "backend/cpu/library_ops.h"
 #include "machine/limits/cpu.h"
@@ -18,6 +20,8 @@ typedef struct Scatter {
       update_rows; /* rows of x, elements of a row, rows of y */
   int64_t private_copies,
       column_ranges; /* parts of the rows of y, ranges of columns */
+  /* Few rows: owner[k] is the first row of y with the index of row k. */
+  int64_t *owner;
 } Scatter;
 
 #define LOAD_INDICES(T)               \
@@ -63,6 +67,40 @@ static int check_indices(void *context, int64_t begin, int64_t end) {
       out_of_bounds |= (uint64_t)at[j] >= (uint64_t)s->rows;
   }
   return out_of_bounds;
+}
+
+/* ---- few rows ---- */
+
+static bool changes_few_rows(const LibraryOp *r) {
+  const Node *index = r->node->inputs[1];
+  int64_t added = index->extents[index->free_count];
+  return r->lines.outer == 1 && added <= MAX_FEW_ROWS &&
+         added * FEW_ROWS_SHARE <= r->lines.length;
+}
+
+bool library_op_scatter_in_place(const LibraryOp *r) {
+  return changes_few_rows(r);
+}
+
+/* Fills s->owner, with a hash table of 2 * MAX_FEW_ROWS rows. */
+static void find_owners(const Scatter *s, const int64_t *at) {
+  enum { SLOTS = 2 * MAX_FEW_ROWS };
+  uint16_t first[SLOTS] = {0}; /* plus 1 */
+  for (int64_t k = 0; k < s->update_rows; k++) {
+    uint64_t slot = (uint64_t)at[k] * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    while (first[slot % SLOTS] && at[first[slot % SLOTS] - 1] != at[k])
+      slot++;
+    if (!first[slot % SLOTS])
+      first[slot % SLOTS] = (uint16_t)(k + 1);
+    s->owner[k] = first[slot % SLOTS] - 1;
+  }
+}
+
+static int copy_bytes(void *context, int64_t begin, int64_t end) {
+  const Scatter *s = context;
+  memcpy((char *)s->to + begin, (const char *)s->x + begin,
+         (size_t)(end - begin));
+  return 0;
 }
 
 #define PER_TYPE_CODE "backend/cpu/scatter.def"

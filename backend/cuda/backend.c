@@ -339,7 +339,7 @@ static bool run(Graph *g, FusionGroup *c, Span *where, Fault *fault) {
     return false;
   if (!run_locked(g, c, &done, fault))
     return false;
-  return done || (c->library_op && library_op_run(g, c->nodes.at[0])) ||
+  return done || (c->library_op && library_op_run(g, c->nodes.at[0], NULL)) ||
          backend_reference.run(g, c, where, fault);
 }
 

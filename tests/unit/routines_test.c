@@ -129,6 +129,8 @@ static const Case cases[] = {
     {PRIM_SCATTER, 0, SHAPE(40000), false, 50001},
     {PRIM_SCATTER, 0, SHAPE(50, 33), false, 3000},
     {PRIM_SCATTER, 0, SHAPE(50, 3, 100), false, 300},
+    {PRIM_SCATTER, 0, SHAPE(40, 5), false, 10},
+    {PRIM_SCATTER, 0, SHAPE(30000, 12), false, 1024},
     {PRIM_PERMUTATION, 0, {0}, false, 0},
     {PRIM_PERMUTATION, 1, {0}, false, 0},
     {PRIM_PERMUTATION, 5000, {0}, false, 0},
@@ -194,7 +196,7 @@ static bool has_routine(const Case *c, Dtype t) {
 static void run_case(const Case *c, Dtype t, Results *r) {
   Node *n = made(c, t);
   if (g.backend == &backend_cpu && has_routine(c, t))
-    assert_true(library_op_run(&g, n));
+    assert_true(library_op_run(&g, n, (bool[3]){true, true, true}));
   must_force(n);
   size_t bytes = (size_t)n->data->count * dtype_info[n->dtype].bytes;
   assert_true(r->used + bytes <= RESULTS);
@@ -318,12 +320,34 @@ static void test_interrupt(void **state_) {
   assert_true(element_at(n, 0) == -4);
 }
 
+/* A scatter of few rows takes the memory of its first input, if nothing else
+ * reads that. */
+static void test_in_place(void **state_) {
+  (void)state_;
+  static const Case few_rows = {PRIM_SCATTER, 0, SHAPE(400, 5), false, 10};
+  static const Case many_rows = {PRIM_SCATTER, 0, SHAPE(400, 5), false, 300};
+  static const bool none[3] = {false}, first[3] = {true};
+  for (int k = 0; k < 4; k++) {
+    g.backend = &backend_cpu;
+    Node *n = made(k == 3 ? &many_rows : &few_rows, DT_F32);
+    Tensor *x = n->inputs[0]->data;
+    Tensor *held = k == 2 ? tensor_retain(x) : NULL;
+    const void *memory = x->data;
+    assert_true(library_op_run(&g, n, k == 1 ? none : first));
+    assert_true((n->data->data == memory) == (k == 0));
+    if (k)
+      assert_true(x->data == memory && n->inputs[0]->data == x);
+    tensor_release(held);
+    release_kept();
+  }
+}
+
 int main(int argc, char **argv) {
   every_type = argc > 1 && strcmp(argv[1], "all") == 0;
   const struct CMUnitTest tests[] = {
       TEST(test_against_reference), TEST(test_rounded_sums),
       TEST(test_bad_index),         TEST(test_negative_zero),
-      TEST(test_interrupt),
+      TEST(test_interrupt),         TEST(test_in_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

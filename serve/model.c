@@ -1,0 +1,120 @@
+/* What the server itself reads from the file of a model: the tokenizer, tokens
+ * that end an answer, and the template of a conversation. */
+#include "runtime/gguf.h"
+#include "serve/internal.h"
+#include "support/mem.h"
+
+#include <string.h>
+
+static const char turn_start[] = "<|im_start|>";
+
+static char *copy_text(const char *text, size_t len) {
+  char *copy = mem_alloc(len + 1);
+  memcpy(copy, text, len);
+  return copy;
+}
+
+/* The name of the file, without folder and ending. */
+static char *name_of(const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  size_t len = strlen(name);
+  if (len > 5 && !strcmp(name + len - 5, ".gguf"))
+    len -= 5;
+  return copy_text(name, len);
+}
+
+static int64_t integer(const Gguf *file, const char *key, int64_t otherwise) {
+  const GgufValue *v = gguf_find(file, key);
+  if (!v || v->is_array || v->type == GGUF_STRING || v->type == GGUF_F32 ||
+      v->type == GGUF_F64)
+    return otherwise;
+  const uint8_t *at = v->at;
+  return gguf_next_number(&at, v->type).i;
+}
+
+static void add_stop(Server *s, int64_t token) {
+  if (token >= 0 && s->stop_count < (int64_t)ARRAY_LEN(s->stop_tokens))
+    s->stop_tokens[s->stop_count++] = token;
+}
+
+/* As llama.open_model: the end of the file's texts, and of a turn. */
+static bool find_stops(Server *s, const Gguf *file, Fault *fault) {
+  static const char *const texts[] = {"<|im_end|>", "<|endoftext|>",
+                                      "<|eot_id|>", "</s>"};
+  add_stop(s, integer(file, "tokenizer.ggml.eos_token_id", -1));
+  for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+    int64_t token;
+    if (!tokenizer_find(s->tokenizer, texts[i], strlen(texts[i]), &token,
+                        fault))
+      return false;
+    add_stop(s, token);
+  }
+  return true;
+}
+
+/* The system message in a template that writes one if the conversation has
+ * none. */
+static char *default_system(const char *text) {
+  const char *start = strstr(text, "<|im_start|>system");
+  if (!start)
+    return NULL;
+  start += strlen("<|im_start|>system");
+  if (start[0] == '\\' && start[1] == 'n')
+    start += 2;
+  else if (start[0] == '\n')
+    start++;
+  else
+    return NULL;
+  const char *end = strstr(start, "<|im_end|>");
+  return end ? copy_text(start, (size_t)(end - start)) : NULL;
+}
+
+/* Axon writes conversations in the format ChatML only. */
+static void read_template(Server *s, const Gguf *file) {
+  const GgufValue *v = gguf_find(file, "tokenizer.chat_template");
+  if (!v || v->is_array || v->type != GGUF_STRING)
+    return;
+  const uint8_t *at = v->at;
+  GgufText t = gguf_next_text(&at);
+  char *text = copy_text(t.text, t.len);
+  s->has_template = strstr(text, turn_start) != NULL;
+  s->system_message = s->has_template ? default_system(text) : NULL;
+  mem_free(text);
+}
+
+bool model_read(Server *s, Fault *fault) {
+  s->name = name_of(s->options.model);
+  Gguf *file = gguf_open(s->options.model, fault);
+  if (!file)
+    return false;
+  int64_t context = integer(file, "llama.context_length", 2048);
+  if (!s->options.context || s->options.context > context)
+    s->options.context = context;
+  s->tokenizer = tokenizer_open(s->options.model, fault);
+  bool ok = s->tokenizer >= 0 &&
+            tokenizer_size(s->tokenizer, &s->vocabulary, fault) &&
+            find_stops(s, file, fault);
+  read_template(s, file);
+  gguf_close(file);
+  return ok;
+}
+
+static void add_turn(const char *role, const char *text, Buffer *out) {
+  buffer_printf(out, "%s%s\n%s<|im_end|>\n", turn_start, role, text);
+}
+
+void model_chat_text(const Server *s, const Message *messages, size_t count,
+                     Buffer *out) {
+  if (s->system_message && count && strcmp(messages[0].role, "system") != 0)
+    add_turn("system", s->system_message, out);
+  for (size_t i = 0; i < count; i++)
+    add_turn(messages[i].role, messages[i].text, out);
+  buffer_printf(out, "%sassistant\n", turn_start);
+}
+
+bool model_is_stop(const Server *s, int64_t token) {
+  for (int64_t i = 0; i < s->stop_count; i++)
+    if (s->stop_tokens[i] == token)
+      return true;
+  return false;
+}

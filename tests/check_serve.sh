@@ -1,0 +1,85 @@
+#!/bin/bash
+# axon serve, with a small random model (tests/serve/model.py): answers,
+# streams, batch invariance, errors, closed connections, signals.  Also axon
+# generate, with the same model.  Skipped without python3 or libmicrohttpd.
+set -u
+. "$(dirname "$0")/lib.sh"
+need_compiler
+command -v python3 >/dev/null || { echo 'skipped: no python3'; exit 0; }
+enter "$here/tests/serve"
+python3 model.py tiny.gguf 2048 || fail 'model.py fails'
+
+server= port=
+start() { # start ARGUMENT...: sets `server` and `port`
+  "$AXON" serve --port 0 "$@" tiny.gguf >log 2>&1 &
+  server=$!
+  for _ in {1..400}; do
+    port=$(sed -n 's|.* ready at http://.*:\([0-9]*\)/.*|\1|p' log)
+    [ "$port" ] && return
+    kill -0 "$server" 2>/dev/null || break
+    sleep 0.1
+  done
+  if grep -q 'libmicrohttpd.so.* is required' log; then
+    echo 'skipped: no libmicrohttpd'
+    exit 0
+  fi
+  fail "axon serve does not start: $(cat log)"
+  exit "$bad"
+}
+ended() { # ended SIGNAL STATUS: the server ends after the signal
+  kill -s "$1" "$server"
+  for _ in {1..200}; do
+    kill -0 "$server" 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -s KILL "$server" 2>/dev/null && fail "SIG$1 does not end the server"
+  wait "$server"
+  status=$?
+  [ "$status" = "$2" ] || fail "after SIG$1, the status is $status: $(cat log)"
+}
+
+start --slots 12 --queue 8 --cache 2048 --context 512
+python3 client.py "$port" tiny 2>errors ||
+  fail "client.py fails: $(tail -3 errors; cat log)"
+# The same tokens as axon generate.
+python3 same.py "$port" "$AXON" || fail 'axon generate writes other texts'
+if command -v chromium >/dev/null; then
+  python3 page.py "$port" tiny chromium || fail 'the page fails'
+else
+  echo 'skipped: the page (no chromium)'
+fi
+ended TERM 0
+
+# A running answer may end after a signal, for thirty seconds.
+start
+python3 stop.py "$port" "$server" || fail 'the answer is cut'
+for _ in {1..400}; do
+  kill -0 "$server" 2>/dev/null || break
+  sleep 0.1
+done
+wait "$server" || fail 'the server does not end with 0 after an answer'
+
+AXON_API_KEY=secret start
+python3 key.py "$port" || fail 'the key is not asked for'
+ended INT 0
+
+# Signals while the model loads, missing files, ports in use.
+start
+"$AXON" serve --port "$port" tiny.gguf >other 2>&1 && fail 'two have one port'
+grep -q 'cannot listen at 127.0.0.1' other || fail "a used port: $(cat other)"
+ended INT 0
+"$AXON" serve nothing.gguf >other 2>&1 && fail 'a missing model is served'
+grep -q '^axon serve: .*nothing.gguf' other || fail "no model: $(cat other)"
+"$AXON" serve --port x tiny.gguf >other 2>&1
+[ $? = 2 ] || fail "--port x: $(cat other)"
+
+# The logits of a text do not depend on others, to the last bit.
+"$AXON" run bits.axn >found 2>&1
+[ "$(sort -u found)" = true ] || fail "other bits: $(cat found)"
+
+# axon generate: errors without lines of its program; Ctrl-C.
+"$AXON" generate nothing.gguf x >other 2>&1 && fail 'a missing model writes'
+grep -q 'nothing.gguf' other || fail "no model: $(cat other)"
+grep -q 'open_model\|val \|do ' other && fail "its own program: $(cat other)"
+python3 interrupt.py "$AXON" || fail 'Ctrl-C does not end axon generate'
+exit "$bad"

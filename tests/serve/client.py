@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""Tests of `axon serve` that need a server: answers, streams, errors, limits.
+
+    tests/serve/client.py PORT MODEL LOG
+
+prints what is wrong.  The server has the model of model.py.
+"""
+import http.client
+import json
+import socket
+import sys
+import threading
+import time
+
+PORT, MODEL = int(sys.argv[1]), sys.argv[2]
+JSON = {"Content-Type": "application/json"}
+failures = 0
+
+
+def fail(*what):
+    global failures
+    failures += 1
+    print(*what)
+
+
+def ask(method, path, body=None, headers=None, timeout=120):
+    c = http.client.HTTPConnection("127.0.0.1", PORT, timeout=timeout)
+    if isinstance(body, (dict, list)):
+        body = json.dumps(body)
+    if isinstance(body, str):
+        body = body.encode()
+    c.request(method, path, body, JSON if headers is None else headers)
+    r = c.getresponse()
+    text = r.read()
+    c.close()
+    return r.status, text
+
+
+def complete(prompt, **more):
+    body = {"model": MODEL, "prompt": prompt, "max_tokens": 12,
+            "temperature": 0, **more}
+    status, text = ask("POST", "/v1/completions", body)
+    if status != 200:
+        fail("completion of", prompt, "has status", status, text)
+        return None
+    return json.loads(text)
+
+
+def stream(path, body):
+    status, text = ask("POST", path, {**body, "stream": True})
+    lines = [x for x in text.decode().split("\n") if x]
+    if status != 200 or lines[-1] != "data: [DONE]":
+        fail("a stream ends with", status, text[-200:])
+        return "", None, []
+    events = [json.loads(x[len("data: "):]) for x in lines[:-1]]
+    choices = [e["choices"][0] for e in events if e["choices"]]
+    parts = [c.get("text", c.get("delta", {}).get("content")) or ""
+             for c in choices]
+    return "".join(parts), choices[-1]["finish_reason"], events
+
+
+def metric(name):
+    for line in ask("GET", "/metrics")[1].decode().split("\n"):
+        if line.startswith("axon_" + name + " "):
+            return float(line.split()[1])
+    fail("no metric", name)
+
+
+def wait_for(name, value):
+    for _ in range(200):
+        if metric(name) == value:
+            return
+        time.sleep(0.05)
+    fail(name, "stays", metric(name), "instead of", value)
+
+
+# ---- answers ----
+
+def check_answers():
+    whole = complete("Hello")
+    choice, usage = whole["choices"][0], whole["usage"]
+    if usage["prompt_tokens"] != 5 or usage["total_tokens"] != 5 + usage[
+            "completion_tokens"] or choice["finish_reason"] not in (
+            "stop", "length"):
+        fail("a completion is", whole)
+    body = {"model": MODEL, "prompt": "Hello", "max_tokens": 12,
+            "temperature": 0, "stream_options": {"include_usage": True}}
+    text, reason, events = stream("/v1/completions", body)
+    if (text, reason) != (choice["text"], choice["finish_reason"]):
+        fail("the stream gives", text, reason, "instead of", choice)
+    if events[-1].get("usage") != usage:
+        fail("the stream's usage is", events[-1])
+    chat = {"model": MODEL, "max_tokens": 9, "temperature": 0,
+            "messages": [{"role": "user", "content": "Hi"}]}
+    status, answer = ask("POST", "/v1/chat/completions", chat)
+    message = json.loads(answer)["choices"][0]["message"]
+    text, _, events = stream("/v1/chat/completions", chat)
+    if status != 200 or message != {"role": "assistant", "content": text}:
+        fail("a chat gives", status, message, "and its stream", text)
+    if events[0]["choices"][0]["delta"].get("role") != "assistant":
+        fail("the first event of a chat is", events[0])
+    # the template's own system message, and a conversation as one text
+    spelled = ("<|im_start|>system\nBe brief<|im_end|>\n<|im_start|>user\nHi"
+               "<|im_end|>\n<|im_start|>assistant\n")
+    if complete(spelled, max_tokens=9)["choices"][0]["text"] != text:
+        fail("a chat differs from its text")
+    parts = [{"role": "user", "content": [{"type": "text", "text": "H"},
+                                          {"type": "text", "text": "i"}]}]
+    if stream("/v1/chat/completions", {**chat, "messages": parts})[0] != text:
+        fail("a message of parts differs")
+    tokens = complete([4 + 40, 4 + 60])
+    if tokens["usage"]["prompt_tokens"] != 2:
+        fail("a prompt of tokens is", tokens)
+
+
+def check_stops():
+    text = complete("Hello", max_tokens=30)["choices"][0]["text"]
+    for stop in (text[4:6], [text[7:9], text[5:8]], text[-1:]):
+        stops = stop if isinstance(stop, list) else [stop]
+        at = min(text.find(s) for s in stops)
+        choice = complete("Hello", max_tokens=30, stop=stop)["choices"][0]
+        if choice["text"] != text[:at] or choice["finish_reason"] != "stop":
+            fail("stop", stop, "gives", choice, "instead of", text[:at])
+        body = {"model": MODEL, "prompt": "Hello", "max_tokens": 30,
+                "temperature": 0, "stop": stop}
+        if stream("/v1/completions", body)[0] != text[:at]:
+            fail("stop", stop, "differs in a stream")
+
+
+# ---- alone, and among others ----
+
+CASES = [(("Once upon a time " * 8)[:1 + 11 * k], {
+    "max_tokens": 5 + 3 * k, "seed": k, "temperature": [0, 0.9][k % 2],
+    "top_k": [0, 0, 40, 9][k % 4], "top_p": [1, 0.9][k // 2 % 2],
+    "min_p": [0, 0.02][k // 4 % 2],
+    "repetition_penalty": [1, 1.2][k % 3 == 2]}) for k in range(12)]
+
+
+def check_batches():
+    alone = [complete(prompt, **more) for prompt, more in CASES]
+    for delay in (0, 0.01, 0.05):
+        together = [None] * len(CASES)
+
+        def run(k):
+            time.sleep(delay * (k * 5 % 12))
+            together[k] = complete(CASES[k][0], **CASES[k][1])
+        threads = [threading.Thread(target=run, args=(k,))
+                   for k in range(len(CASES))]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        for a, b, case in zip(alone, together, CASES):
+            if a["choices"] != b["choices"]:
+                fail("alone:", a["choices"], "together:", b["choices"], case)
+
+
+# ---- errors ----
+
+def good(**more):
+    return {"model": MODEL, "prompt": "x", "max_tokens": 2, **more}
+
+
+def chat(messages, **more):
+    return {"model": MODEL, "max_tokens": 2, "messages": messages, **more}
+
+
+def user(content):
+    return [{"role": "user", "content": content}]
+
+
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+BAD = [(COMPLETIONS, body) for body in [
+    b"", b"{", b"nonsense", b"[1, 2", b"null", b"[]", b"3", b'"text"',
+    b'{"model": "%s", "prompt": "x"} more' % MODEL.encode(),
+    b'{"model": "%s", "prompt": "\xff\xfe"}' % MODEL.encode(),
+    b'{"model": "%s", "prompt": "\xed\xa0\x80"}' % MODEL.encode(),
+    b'{"model": "%s", "prompt": "\\ud800"}' % MODEL.encode(),
+    b'{"model": "%s", "prompt": "a\\u0000b"}' % MODEL.encode(),
+    b'{"model": "%s", "prompt": "x", "seed": 99999999999999999999999}'
+    % MODEL.encode(),
+    b'{"model": "%s", "prompt": "x", "top_p": 1e999}' % MODEL.encode(),
+    b'{"model": "%s", "prompt": "x", "prompt": "y"}' % MODEL.encode(),
+    b"[" * 100000, b'{"a":' * 5000,
+    {}, {"model": MODEL}, {"prompt": "x"}, {"model": 3, "prompt": "x"},
+    {"model": None, "prompt": "x"}, good(model="another"), good(prompt=None),
+    good(prompt=3), good(prompt={}), good(prompt=[]), good(prompt=""),
+    good(prompt=["a", "b"]), good(prompt=[1.5]), good(prompt=[-1]),
+    good(prompt=[10 ** 9]), good(prompt=[1, "a"]), good(prompt="x" * 5000),
+    good(max_tokens=0), good(max_tokens=-1), good(max_tokens=1.5),
+    good(max_tokens="2"), good(max_tokens=10 ** 12), good(max_tokens=True),
+    good(temperature=-0.1), good(temperature="hot"), good(temperature=1e9),
+    good(temperature=[]), good(top_p=2), good(top_p=-1), good(top_k=-1),
+    good(top_k=2.5), good(min_p=7), good(repetition_penalty=0),
+    good(repetition_penalty={}), good(seed=-1), good(seed="a"), good(stop=3),
+    good(stop=""), good(stop=["a"] * 5), good(stop=[3]), good(stop="x" * 300),
+    good(n=2), good(n=0), good(best_of=3), good(stream="yes"), good(stream=1),
+    good(stream_options=[]), good(stream_options={"include_usage": 3}),
+    good(logprobs=3), good(echo=True), good(suffix="end"),
+    good(frequency_penalty=0.5), good(logit_bias={"3": 1}),
+    good(response_format={"type": "json_object"}), good(response_format=3),
+]] + [(CHAT, body) for body in [
+    {"model": MODEL}, chat(None), chat([]), chat("Hi"), chat([3]), chat([{}]),
+    chat([{"role": "user"}]), chat([{"content": "x"}]),
+    chat([{"role": "robot", "content": "x"}]), chat([{"role": 3, "content": ""}]),
+    chat(user(None)), chat(user(3)), chat(user([])), chat(user([3])),
+    chat(user([{"type": "image_url", "image_url": {"url": "x"}}])),
+    chat(user([{"type": "text"}])), chat(user("x"), tools=[{"type": "f"}]),
+    chat(user("x" * 5000)), chat(user("x"), max_completion_tokens=0),
+]]
+
+
+def check_error(what, status, text, wanted=None):
+    try:
+        error = json.loads(text)["error"]
+        is_error = bool(error["message"]) and "type" in error
+    except (ValueError, KeyError, TypeError):
+        is_error = False
+    if not 400 <= status < 500 or (wanted and status != wanted):
+        fail(str(what)[:200], "has status", status, text[:200])
+    elif not is_error:
+        fail(str(what)[:200], "has the error", text[:200])
+
+
+def check_errors():
+    for path, body in BAD:
+        check_error(body, *ask("POST", path, body))
+    for method, path, body, wanted in [
+            ("GET", "/v1/completions", None, 405),
+            ("DELETE", "/v1/chat/completions", None, 405),
+            ("PUT", "/", b"x", 405), ("POST", "/health", b"", 405),
+            ("GET", "/nothing", None, 404), ("POST", "/v1/", b"{}", 404),
+            ("GET", "/v1/models/another", None, 404),
+            ("GET", "/../etc/passwd", None, 404),
+            ("POST", "/v1/completions", b"x" * 3000000, 413)]:
+        try:
+            check_error((method, path), *ask(method, path, body), wanted)
+        except (ConnectionError, http.client.HTTPException) as e:
+            if wanted != 413:  # the server may close before it has all
+                fail(method, path, e)
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    check_error("a form", *ask("POST", COMPLETIONS, json.dumps(good()), form),
+                415)
+    for junk in (b"\0\1\2\3\r\n\r\n", b"GET\r\n\r\n", b"x" * 70000 + b"\r\n\r\n",
+                 b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", PORT), timeout=3) as s:
+            try:
+                s.sendall(junk)
+                s.shutdown(socket.SHUT_WR)
+                s.recv(1000)
+            except OSError:  # closed, or the server waits for more
+                pass
+    print(len(BAD), "bad bodies", file=sys.stderr)
+    if complete("Hello") is None:
+        fail("the server does not go on after errors")
+
+
+# ---- connections that close ----
+
+def open_request(**more):
+    body = json.dumps(good(max_tokens=400, temperature=0, **more)).encode()
+    s = socket.create_connection(("127.0.0.1", PORT))
+    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: "
+              b"application/json\r\nContent-Length: %d\r\n\r\n" % len(body) +
+              body)
+    return s
+
+
+def check_cancelled():
+    all_pages = metric("pages")
+    before = metric("cancelled_total")
+    for is_stream in (False, True):
+        sockets = [open_request(stream=is_stream) for _ in range(4)]
+        for _ in range(200):
+            if metric("requests_running") > 0:
+                break
+            time.sleep(0.01)
+        for s in sockets:
+            s.close()
+        wait_for("requests_running", 0)
+        wait_for("requests_waiting", 0)
+        wait_for("pages_free", all_pages)
+    if metric("cancelled_total") <= before:
+        fail("no request was cancelled")
+    if complete("Hello") is None:
+        fail("the server does not go on after closed connections")
+
+
+def check_queue():
+    """More requests than slots and places in the queue: some get 429."""
+    statuses = []
+
+    def run():
+        statuses.append(ask("POST", COMPLETIONS, good(max_tokens=60))[0])
+    threads = [threading.Thread(target=run) for _ in range(24)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if not set(statuses) <= {200, 429} or 200 not in statuses:
+        fail("24 requests at once have", statuses)
+
+
+def main():
+    status, text = ask("GET", "/health")
+    if status != 200 or json.loads(text) != {"status": "ok"}:
+        fail("/health gives", status, text)
+    status, text = ask("GET", "/v1/models")
+    if status != 200 or json.loads(text)["data"][0]["id"] != MODEL:
+        fail("/v1/models gives", status, text)
+    if ask("GET", "/v1/models/" + MODEL)[0] != 200:
+        fail("the model has no page")
+    status, text = ask("GET", "/")
+    if status != 200 or b"</html>" not in text:
+        fail("/ gives", status, text[:100])
+    check_answers()
+    check_stops()
+    check_errors()
+    check_cancelled()
+    check_batches()
+    check_queue()
+    return failures != 0
+
+
+sys.exit(main())
