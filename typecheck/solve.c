@@ -210,16 +210,26 @@ static uint32_t shape_hash(const Shape *s) {
   return h;
 }
 
+/* True if no variable of k has been solved since n was computed: k would have
+   been woken. */
+static bool is_current(Checker *c, const NormalSides *n, const Constraint *k) {
+  return n->of_a == k->a && n->of_b == k->b &&
+         (n->solution_changes == c->solver.solution_changes ||
+          (k->queue.suspended &&
+           n->suspension == k->queue.watch_generation));
+}
+
 static const NormalSides *normal_sides(Checker *c, Constraint *k) {
   if (!k->normal)
     k->normal = NEW(c->arena, NormalSides);
   NormalSides *n = k->normal;
-  if (n->of_a == k->a && n->of_b == k->b &&
-      n->solution_changes == c->solver.solution_changes)
+  if (is_current(c, n, k))
     return n;
   *n = (NormalSides){.of_a = k->a,
                      .of_b = k->b,
                      .solution_changes = c->solver.solution_changes,
+                     .suspension =
+                         k->queue.suspended ? k->queue.watch_generation : 0,
                      .a = shape_norm(c, k->a),
                      .b = shape_norm(c, k->b)};
   n->hash_a = shape_hash(n->a);

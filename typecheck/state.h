@@ -337,10 +337,12 @@ typedef enum ConstraintKind {
 } ConstraintKind;
 
 /* The normalized sides of an equation of shapes, for comparisons with others.
-   Valid for these sides until a solution is found or forgotten. */
+   Valid for these sides until a solution is found or forgotten, and as long as
+   the equation stays suspended. */
 typedef struct NormalSides {
   const Shape *of_a, *of_b;
   uint32_t solution_changes; /* Solver.solution_changes at that time */
+  uint32_t suspension; /* its watch_generation while suspended; otherwise 0 */
   uint32_t hash_a, hash_b;
   Shape *a, *b;
 } NormalSides;

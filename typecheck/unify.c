@@ -187,12 +187,19 @@ static ShapeAxis *axis_solution(Checker *c, ShapeAxis *it) {
              : it;
 }
 
+/* True if a splice of rank 1 is better solved by the axis b than the reverse:
+   fewer constraints mention the newer of two. */
+static bool is_solved_by_axis(const ShapeAxis *a, const ShapeAxis *b) {
+  return a->tag == SHAPE_SPLICE && !a->var->skolem &&
+         (b->tag != SHAPE_SPLICE || b->var->skolem || a->var->id > b->var->id);
+}
+
 static bool unify_axis(Checker *c, ShapeAxis *a, ShapeAxis *b, Origin *o) {
   a = axis_solution(c, a), b = axis_solution(c, b);
   if (a->tag == SHAPE_SPLICE || b->tag == SHAPE_SPLICE) {
     if (a->tag == SHAPE_SPLICE && b->tag == SHAPE_SPLICE && a->var == b->var)
       return true;
-    if (a->tag != SHAPE_SPLICE || a->var->skolem) {
+    if (!is_solved_by_axis(a, b)) {
       ShapeAxis *swap = a;
       a = b, b = swap;
     }
