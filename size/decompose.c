@@ -9,8 +9,7 @@ static Dim *terms_with_sign(DimCtx *cx, const Dim *d, int sign) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->term_count; i++)
     if (bigint_sign(d->terms[i].coef) == sign)
-      out[n++] =
-          (Term){bigint_abs(cx, d->terms[i].coef), d->terms[i].mono};
+      out[n++] = (Term){bigint_abs(cx, d->terms[i].coef), d->terms[i].mono};
   return dim_of_sum_terms(cx, out, n);
 }
 

@@ -215,8 +215,7 @@ static uint32_t shape_hash(const Shape *s) {
 static bool is_current(Checker *c, const NormalSides *n, const Constraint *k) {
   return n->of_a == k->a && n->of_b == k->b &&
          (n->solution_changes == c->solver.solution_changes ||
-          (k->queue.suspended &&
-           n->suspension == k->queue.watch_generation));
+          (k->queue.suspended && n->suspension == k->queue.watch_generation));
 }
 
 static const NormalSides *normal_sides(Checker *c, Constraint *k) {
