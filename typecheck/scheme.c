@@ -751,6 +751,21 @@ static void find_possible_stars(SingleAxes *s, uint32_t mark, uint32_t n,
   }
 }
 
+/* The single axes of equations with a side in common may be the same. */
+static void unify_possible_stars(SingleAxes *s, uint32_t mark) {
+  Checker *c = s->c;
+  for (uint32_t i = mark; s->stars.len && i < c->solver.pending.len; i++) {
+    Constraint *k = c->solver.pending.at[i];
+    if (!equates_star(c, k))
+      continue;
+    k->queue.suspended = false;
+    c->solver.has_awake = c->solver.progress = true;
+  }
+  c->solver.unifies_single_axes = true;
+  solve_pending(c);
+  c->solver.unifies_single_axes = false;
+}
+
 /* A shape variable of rank 1 becomes a size, if it cannot be a *. */
 static void solve_single_axis(void *arg, ShapeVar *v) {
   const SingleAxes *s = arg;
@@ -845,6 +860,7 @@ void scheme_generalize(Checker *c, uint32_t n, Type **types, Scheme **out,
   map_init(&axes.params, c->arena);
   map_init(&axes.stars, c->arena);
   find_possible_stars(&axes, mark, n, types);
+  unify_possible_stars(&axes, mark);
   TypeVisitor single = {.shape = solve_single_axis, .arg = &axes, .c = c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&single, types[i]);

@@ -636,6 +636,8 @@ typedef struct Solver { /* constraints that are not decided yet */
   Constraints pending;
   bool progress;             /* a variable was solved: retry the constraints */
   bool has_awake;            /* some pending constraint is not suspended */
+  bool unifies_single_axes;  /* equations with a side in common are unified
+                                if they end in splices of rank 1, too */
   uint32_t solution_changes; /* number of solutions found or forgotten */
   uint32_t next_order;       /* next number of a pending constraint */
   uint32_t serial;           /* serial of the newest constraint */

@@ -142,7 +142,7 @@ static bool sizes_mention_product(Checker *c, const Shape *s,
   return f.found;
 }
 
-static bool is_single_axis(const ShapeAxis *it) {
+bool axis_is_single(const ShapeAxis *it) {
   return it->tag != SHAPE_SPLICE || it->var->fixed_rank == 1;
 }
 
@@ -237,7 +237,7 @@ static bool strip_ends(Checker *c, ShapePair *r, Origin *o) {
     ShapeAxis *x = &a->axes[front], *y = &b->axes[front];
     bool same =
         x->tag == SHAPE_SPLICE && y->tag == SHAPE_SPLICE && x->var == y->var;
-    if (!same && (!is_single_axis(x) || !is_single_axis(y)))
+    if (!same && (!axis_is_single(x) || !axis_is_single(y)))
       break;
     if (!same && !unify_axis(c, x, y, o))
       return false;
@@ -247,7 +247,7 @@ static bool strip_ends(Checker *c, ShapePair *r, Origin *o) {
               *y = &b->axes[b->len - 1 - back];
     bool same =
         x->tag == SHAPE_SPLICE && y->tag == SHAPE_SPLICE && x->var == y->var;
-    if (!same && (!is_single_axis(x) || !is_single_axis(y)))
+    if (!same && (!axis_is_single(x) || !axis_is_single(y)))
       break;
     if (!same && !unify_axis(c, x, y, o))
       return false;
@@ -272,7 +272,7 @@ static bool make_empty(Checker *c, Shape *s) {
 uint32_t shape_min_rank(const Shape *s) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->len; i++)
-    n += is_single_axis(&s->axes[i]);
+    n += axis_is_single(&s->axes[i]);
   return n;
 }
 
@@ -344,7 +344,7 @@ static bool solve_outer_axes(Checker *c, const Shape *all, const Shape *s,
       sizes_mention_product(c, all, v) || sizes_mention_product(c, s, v))
     return false;
   uint32_t known = shape_min_rank(all) - (s->len - 1);
-  while (n < known && is_single_axis(&all->axes[first ? n : len - 1 - n]))
+  while (n < known && axis_is_single(&all->axes[first ? n : len - 1 - n]))
     n++;
   if (!n)
     return false;
