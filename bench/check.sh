@@ -1,6 +1,8 @@
 #!/bin/bash
 # Measures time and memory of `axon check`:
-# - for each model in examples/models (goal: 10 ms);
+# - for an empty program, and for each program of examples/models, examples,
+#   examples/train and stdlib: without a report, with --strict, and with types
+#   (goals: 10 ms and 20 MiB);
 # - for programs that are hard to check (goal: one second, or an error that
 #   names the limit);
 # - for generated programs of 1,000, 10,000 and 100,000 lines, or of the given
@@ -55,6 +57,17 @@ peak() {
     awk '{ printf "%.0f", $1 / 1024 }'
 }
 
+# times FILE: milliseconds and MiB of each way to check a program.
+times() {
+  local options
+  for options in -q '-q --strict' ''; do
+    # shellcheck disable=SC2086
+    printf ' %6.1f ms %3s MiB' \
+      "$(typical 5 "$AXON" check $options "$1" | awk '{ print 1000 * $1 }')" \
+      "$(peak "$AXON" check $options "$1")"
+  done
+}
+
 # report NAME FILE: a line for one program.
 report() {
   local took memory errors
@@ -66,11 +79,18 @@ report() {
   printf '%-24s %8.3f s %6s MiB%s\n' "$1" "$took" "$memory" "$errors"
 }
 
-# ---- models ----
+# ---- programs of the repository ----
 
-for model in "$here"/examples/models/*.axn; do
-  case $(basename "$model") in *_test.axn) continue ;; esac
-  report "$(basename "$model")" "$model"
+echo >"$work/empty.axn"
+printf '%-32s %18s %18s %18s\n' '' quiet --strict types
+for program in "$work/empty.axn" "$here"/examples/models/*.axn \
+  "$here"/examples/*.axn "$here"/examples/train/*.axn "$here"/stdlib/*.axn; do
+  case $program in
+    *_test.axn) continue ;;
+    "$work"/*) name='an empty program' ;;
+    *) name=${program#"$here/"} ;;
+  esac
+  printf '%-32s%s\n' "$name" "$(times "$program" 2>/dev/null)"
 done
 
 # ---- hard programs ----
@@ -224,6 +244,40 @@ convolutions() {
   echo "  in x200 end"
 }
 
+# layers of other kinds, with open and with given sizes
+given_layers() {
+  echo "fun net p (x0 : f32[64, 784]) = let"
+  for k in {1..500}; do
+    echo "  val x$k = nn.relu (nn.linear"
+    echo "    (p.l$k : {w : f32[784, 784], b : f32[784]}) x$((k - 1)))"
+  done
+  echo "  in x500 end"
+}
+
+given_residual() {
+  local p='{w : f32[64, 64, 3, 3], b : f32[64]}'
+  echo "fun net p (x0 : f32[8, 64, 32, 32]) = let"
+  for k in {1..500}; do
+    echo "  val x$k = x$((k - 1)) +"
+    echo "    nn.relu (nn.conv2d ~padding:1 (p.c$k : $p) x$((k - 1)))"
+  done
+  echo "  in x500 end"
+}
+
+# 100 layers down, 100 layers up, each of which reads the one down
+encoder_decoder() {
+  echo "fun net p x0 = let"
+  for k in {1..100}; do
+    echo "  val x$k = nn.conv2d ~padding:1 p.c$k x$((k - 1)) |> nn.relu"
+  done
+  echo "  val y100 = x100"
+  for k in {100..1}; do
+    echo "  val y$((k - 1)) = concat ~axis:1 (y$k, x$((k - 1)))"
+    echo "    |> nn.conv2d ~padding:1 p.d$k |> nn.relu"
+  done
+  echo "  in y0 end"
+}
+
 # 2,000 small functions
 functions() {
   for k in {1..2000}; do
@@ -233,7 +287,8 @@ functions() {
 
 for hard in deep_network windows deep_let equations joined splices divisors \
   recursion names pairs quotients mistakes appended appended_channels \
-  residual convolutions functions; do
+  residual convolutions given_layers given_residual encoder_decoder \
+  functions; do
   $hard >"$work/$hard.axn"
   report "$hard" "$work/$hard.axn"
 done

@@ -3,14 +3,19 @@
 #include "size/internal.h"
 #include "support/arena.h"
 
+/* The sum of the terms with this sign, without it. */
+static Dim *terms_with_sign(DimCtx *cx, const Dim *d, int sign) {
+  Term *out = dim_term_buffer(cx, d->term_count);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < d->term_count; i++)
+    if (bigint_sign(d->terms[i].coef) == sign)
+      out[n++] = (Term){bigint_abs(cx, d->terms[i].coef), d->terms[i].mono};
+  return dim_of_sum_terms(cx, out, n);
+}
+
 void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg) {
-  *pos = *neg = dim_int(cx, 0);
-  for (uint32_t i = 0; i < d->term_count; i++) {
-    Dim *term =
-        dim_of_term(cx, bigint_abs(cx, d->terms[i].coef), d->terms[i].mono);
-    Dim **into = bigint_sign(d->terms[i].coef) > 0 ? pos : neg;
-    *into = dim_add(cx, *into, term);
-  }
+  *pos = terms_with_sign(cx, d, 1);
+  *neg = terms_with_sign(cx, d, -1);
 }
 
 /* Rewrites g*a + k >= 0 to a + k/g >= 0. */
@@ -21,7 +26,7 @@ static Dim *tighten_ge(DimCtx *cx, Dim *d) {
       g = bigint_gcd(cx, g, d->terms[i].coef);
   if (bigint_cmp(g, bigint_of(1)) <= 0)
     return d;
-  Term *out = NEW_ARRAY(cx->arena, Term, d->term_count);
+  Term *out = dim_term_buffer(cx, d->term_count);
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->term_count; i++) {
     BigInt rest, q;

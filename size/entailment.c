@@ -585,10 +585,12 @@ static bool entailed_by_one(Assumptions *assumptions, Dim *d) {
   return false;
 }
 
-/* True for a claim about variables of which nothing is known, that clearly
-   depends on them. */
+/* True for a claim that has no row, since it is too long, or about variables of
+   which nothing is known, that clearly depends on them. */
 static bool is_trivially_undecided(const Query *query, bool eq,
                                    bool at_least_one) {
+  if (query->goal->term_count > MAX_QUERY_MONOMIALS + 1)
+    return true;
   return !query->poly_count &&
          (is_unconstrained(query->cx, query->goal) ||
           (!eq && !query->def_count &&

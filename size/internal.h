@@ -133,15 +133,21 @@ struct DimAtomTable {
   /* counts how often solved metas were forgotten */
   uint64_t resolved_generation;
   Monomial *unit_monomial; /* the empty monomial */
+  Term *term_buffer;       /* see dim_term_buffer */
+  uint32_t term_buffer_cap;
   Dim *zero;
   Dim *cached_ints[272]; /* -16 to 255 */
 };
 
 NORETURN void dim_limit_exceeded(DimCtx *cx);
 struct DimAtomTable *dim_atom_table(DimCtx *cx);
+/* Memory for the terms of a result, valid until the next arithmetic of Dims. */
+Term *dim_term_buffer(DimCtx *cx, uint32_t count);
 /* Builds a Dim from count sorted terms with nonzero coefficients.  Copies
    them. */
 Dim *dim_of_terms(DimCtx *cx, const Term *at, uint32_t count);
+/* The same, if the terms may contain parts of Hermite's identity. */
+Dim *dim_of_sum_terms(DimCtx *cx, const Term *at, uint32_t count);
 /* Sorts terms in place and combines those with equal monomials. */
 Dim *dim_of_unsorted_terms(DimCtx *cx, Term *at, uint32_t count);
 Dim *dim_of_bigint(DimCtx *cx, BigInt n);

@@ -169,28 +169,29 @@ static SparseRow *row_new(Linearization *lin, const Dim *d,
   SparseRow *row = scratch_alloc(
       lin->scratch, sizeof *row + d->term_count * sizeof(RowEntry));
   *row = (SparseRow){.eq = eq};
-  const Monomial **monos =
-      scratch_alloc(lin->scratch, sizeof *monos * (d->term_count + 1));
+  const Monomial **missing = /* of the entries without a column */
+      scratch_alloc(lin->scratch, sizeof *missing * (d->term_count + 1));
+  uint32_t left = MAX_QUERY_MONOMIALS - lin->column_count;
+  if (left < max_new_columns)
+    max_new_columns = left;
   for (uint32_t i = 0; i < d->term_count; i++) {
     int64_t coef;
-    monos[i] = monomial_product(lin, d->terms[i].mono, factor);
-    if (!monos[i] || !fits(d->terms[i].coef, &coef))
+    const Monomial *mono = monomial_product(lin, d->terms[i].mono, factor);
+    if (!mono || !fits(d->terms[i].coef, &coef))
       return NULL;
-    if (monos[i]->power_count &&
-        column_of(lin, monos[i], false) == UINT32_MAX && !max_new_columns--)
-      return NULL;
-  }
-  for (uint32_t i = 0; i < d->term_count; i++) {
-    int64_t coef = sign * d->terms[i].coef.small;
-    if (!monos[i]->power_count) {
-      row->constant = coef;
+    if (!mono->power_count) {
+      row->constant = sign * coef;
       continue;
     }
-    uint32_t column = column_of(lin, monos[i], true);
-    if (column == UINT32_MAX)
+    uint32_t column = column_of(lin, mono, false);
+    if (column == UINT32_MAX && !max_new_columns--)
       return NULL;
-    row->entries[row->count++] = (RowEntry){column, coef};
+    missing[row->count] = mono;
+    row->entries[row->count++] = (RowEntry){column, sign * coef};
   }
+  for (uint32_t i = 0; i < row->count; i++)
+    if (row->entries[i].column == UINT32_MAX)
+      row->entries[i].column = column_of(lin, missing[i], true);
   return row;
 }
 

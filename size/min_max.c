@@ -62,7 +62,7 @@ static void min_max_flatten(DimCtx *cx, MinMaxArgs *args, Dim *d) {
 
 /* For each monomial the smaller coefficient; an absent one is 0. */
 static Dim *coefwise_min(DimCtx *cx, const Dim *a, const Dim *b) {
-  Term *out = NEW_ARRAY(cx->arena, Term, a->term_count + b->term_count);
+  Term *out = dim_term_buffer(cx, a->term_count + b->term_count);
   uint32_t n = 0, i = 0, j = 0;
   while (i < a->term_count || j < b->term_count) {
     int order = i == a->term_count ? 1

@@ -18,7 +18,7 @@
 enum {
   MIN_CACHED_INT = -16,
   MAX_CACHED_INT = 255,
-  MAX_STACK_TERMS = 12,
+  MIN_BUFFER_TERMS = 32,
 };
 
 void dim_limit_exceeded(DimCtx *cx) {
@@ -130,6 +130,17 @@ static const Monomial *monomial_gcd(DimCtx *cx, const Monomial *a,
 }
 
 /* ---- term lists ---- */
+
+Term *dim_term_buffer(DimCtx *cx, uint32_t count) {
+  struct DimAtomTable *atoms = dim_atom_table(cx);
+  if (count > atoms->term_buffer_cap) {
+    uint32_t twice = atoms->term_buffer_cap * 2;
+    uint32_t cap = twice < MIN_BUFFER_TERMS ? MIN_BUFFER_TERMS : twice;
+    atoms->term_buffer_cap = cap < count ? count : cap;
+    atoms->term_buffer = NEW_ARRAY(cx->arena, Term, atoms->term_buffer_cap);
+  }
+  return atoms->term_buffer;
+}
 
 uint32_t dim_monomial_hash(const Monomial *mono) {
   uint32_t h = mono->degree;
@@ -509,8 +520,7 @@ static Dim *apply_hermite_identity(DimCtx *cx, Dim *d) {
   return d;
 }
 
-/* Requires sorted terms with distinct monomials. */
-static Dim *dim_of_sum_terms(DimCtx *cx, const Term *at, uint32_t count) {
+Dim *dim_of_sum_terms(DimCtx *cx, const Term *at, uint32_t count) {
   Dim *sum = dim_of_terms(cx, at, count);
   int64_t any;
   for (uint32_t i = 0; i < count; i++)
@@ -521,9 +531,8 @@ static Dim *dim_of_sum_terms(DimCtx *cx, const Term *at, uint32_t count) {
 
 /* a + by*b */
 static Dim *add_scaled(DimCtx *cx, Dim *a, Dim *b, BigInt by) {
-  Term local[MAX_STACK_TERMS];
-  uint32_t max = a->term_count + b->term_count, n = 0, i = 0, j = 0;
-  Term *out = max <= MAX_STACK_TERMS ? local : NEW_ARRAY(cx->arena, Term, max);
+  uint32_t n = 0, i = 0, j = 0;
+  Term *out = dim_term_buffer(cx, a->term_count + b->term_count);
   while (i < a->term_count || j < b->term_count) {
     int order = i == a->term_count ? 1
                 : j == b->term_count
@@ -563,10 +572,7 @@ static Dim *mul_term(DimCtx *cx, Dim *d, BigInt coef, const Monomial *mono) {
     return d;
   if (!bigint_sign(coef))
     return dim_atom_table(cx)->zero;
-  Term local[MAX_STACK_TERMS];
-  Term *out = d->term_count <= MAX_STACK_TERMS
-                  ? local
-                  : NEW_ARRAY(cx->arena, Term, d->term_count);
+  Term *out = dim_term_buffer(cx, d->term_count);
   for (uint32_t i = 0; i < d->term_count; i++)
     out[i] = (Term){bigint_mul(cx, d->terms[i].coef, coef),
                     monomial_mul(cx, d->terms[i].mono, mono)};
@@ -612,7 +618,7 @@ Dim *dim_mul(DimCtx *cx, Dim *a, Dim *b) {
   uint64_t count = (uint64_t)a->term_count * b->term_count;
   if (count > DIM_MAX_PRODUCTS)
     dim_limit_exceeded(cx);
-  Term *out = NEW_ARRAY(cx->arena, Term, count);
+  Term *out = dim_term_buffer(cx, (uint32_t)count);
   for (uint32_t i = 0; i < a->term_count; i++)
     for (uint32_t j = 0; j < b->term_count; j++)
       out[i * b->term_count + j] =
@@ -650,7 +656,7 @@ static const Monomial *size_factors(DimCtx *cx, const Monomial *mono) {
 }
 
 Dim *dim_divide_out(DimCtx *cx, Dim *d, BigInt by, const Monomial *mono) {
-  Term *out = NEW_ARRAY(cx->arena, Term, d->term_count);
+  Term *out = dim_term_buffer(cx, d->term_count);
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->term_count; i++) {
     BigInt q, r;

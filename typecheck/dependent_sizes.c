@@ -530,10 +530,11 @@ static void check_side(Checker *c, const Constraint *equation,
   }
 }
 
+/* An equation with conditions is checked where its branch uses the value. */
 void dependent_check(Checker *c, const Scheme *s) {
   for (uint32_t i = 0; i < s->given_count; i++) {
     const Constraint *k = s->given[i];
-    if (k->kind != CN_SHAPE_EQ || !k->is_dependent || k->assumptions)
+    if (k->kind != CN_SHAPE_EQ || !k->is_dependent)
       continue;
     check_side(c, k, k->a);
     check_side(c, k, k->b);

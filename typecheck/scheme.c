@@ -690,11 +690,88 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
   return taken.at;
 }
 
-/* A shape variable of rank 1 becomes a size. */
+typedef struct SingleAxes {
+  Checker *c;
+  Map params; /* set of the shape variables in the types of parameters */
+  Map stars;  /* set of those that calls may solve by a * */
+} SingleAxes;
+
+static void note_param_shape(void *arg, ShapeVar *v) {
+  SingleAxes *s = arg;
+  map_put(&s->params, v, v);
+}
+
+/* No size of a parameter is a *. */
+static void note_params(SingleAxes *s, Type *t) {
+  TypeVisitor note = {.shape = note_param_shape, .arg = s, .c = s->c};
+  t = ty_norm(s->c, t);
+  if (t->tag == TY_FUN) {
+    ty_visit(&note, t->fun.param);
+    note_params(s, t->fun.result);
+  }
+  for (uint32_t i = 0; ty_has_args(t) && i < t->count; i++)
+    note_params(s, t->args[i]);
+}
+
+static void note_possible_star(void *arg, ShapeVar *v) {
+  SingleAxes *s = arg;
+  if (!map_get(&s->params, v))
+    map_put(&s->stars, v, v);
+}
+
+static bool mentions_star(const Shape *s) {
+  for (uint32_t i = 0; i < s->len; i++)
+    if (axis_is_star(&s->axes[i]))
+      return true;
+  return false;
+}
+
+static bool equates_star(Checker *c, const Constraint *k) {
+  return k->kind == CN_SHAPE_EQ && !k->solved &&
+         (mentions_star(shape_norm(c, k->a)) ||
+          mentions_star(shape_norm(c, k->b)));
+}
+
+/* Finds the variables that an equation with a * mentions: the ranks decide
+   which of them it is. */
+static void find_possible_stars(SingleAxes *s, uint32_t mark, uint32_t n,
+                                Type *const *types) {
+  Checker *c = s->c;
+  TypeVisitor note = {.shape = note_possible_star, .arg = s, .c = c};
+  bool any = false;
+  for (uint32_t i = mark; i < c->solver.pending.len; i++) {
+    const Constraint *k = c->solver.pending.at[i];
+    if (!equates_star(c, k))
+      continue;
+    for (uint32_t j = 0; !any && j < n; j++)
+      note_params(s, types[j]);
+    any = true;
+    shape_visit(&note, k->a);
+    shape_visit(&note, k->b);
+  }
+}
+
+/* The single axes of equations with a side in common may be the same. */
+static void unify_possible_stars(SingleAxes *s, uint32_t mark) {
+  Checker *c = s->c;
+  for (uint32_t i = mark; s->stars.len && i < c->solver.pending.len; i++) {
+    Constraint *k = c->solver.pending.at[i];
+    if (!equates_star(c, k))
+      continue;
+    k->queue.suspended = false;
+    c->solver.has_awake = c->solver.progress = true;
+  }
+  c->solver.unifies_single_axes = true;
+  solve_pending(c);
+  c->solver.unifies_single_axes = false;
+}
+
+/* A shape variable of rank 1 becomes a size, if it cannot be a *. */
 static void solve_single_axis(void *arg, ShapeVar *v) {
-  Checker *c = arg;
+  const SingleAxes *s = arg;
+  Checker *c = s->c;
   if (v->fixed_rank != 1 || v->skolem || v->solution ||
-      v->level <= c->inference.level)
+      v->level <= c->inference.level || map_get(&s->stars, v))
     return;
   Dim *d = meta_dim(c, NULL, (Span){0});
   dim_as_var(d)->level = v->level;
@@ -779,7 +856,12 @@ void scheme_generalize(Checker *c, uint32_t n, Type **types, Scheme **out,
                        uint32_t mark) {
   c->solver.progress = true;
   solve_pending(c);
-  TypeVisitor single = {.shape = solve_single_axis, .arg = c, .c = c};
+  SingleAxes axes = {.c = c};
+  map_init(&axes.params, c->arena);
+  map_init(&axes.stars, c->arena);
+  find_possible_stars(&axes, mark, n, types);
+  unify_possible_stars(&axes, mark);
+  TypeVisitor single = {.shape = solve_single_axis, .arg = &axes, .c = c};
   for (uint32_t i = 0; i < n; i++)
     ty_visit(&single, types[i]);
   for (uint32_t i = mark; i < c->solver.pending.len; i++)

@@ -144,6 +144,82 @@ static void eliminate_exact_division(Checker *c, Constraints *all,
   }
 }
 
+/* ---- constraints of both branches ---- */
+
+static bool is_equal_up_to_sign(Checker *c, Dim *a, Dim *b) {
+  return dim_equal(a, b) || dim_equal(a, dim_neg(c->dims, b));
+}
+
+/* True if exactly one of two conditions holds: d >= 0 or -d - 1 >= 0, d == 0 or
+   d != 0. */
+static bool are_complementary(Checker *c, const Assumption *f,
+                              const Assumption *g) {
+  Dim *a = dim_resolve(c->dims, f->dim), *b = dim_resolve(c->dims, g->dim);
+  int64_t sum;
+  if (f->relation == ASSUME_GE && g->relation == ASSUME_GE)
+    return dim_is_int(dim_add(c->dims, a, b), &sum) && sum == -1;
+  return f->relation != g->relation && f->relation != ASSUME_GE &&
+         g->relation != ASSUME_GE && is_equal_up_to_sign(c, a, b);
+}
+
+static bool is_same_condition(Checker *c, const Assumption *f,
+                              const Assumption *g) {
+  return f->relation == g->relation &&
+         dim_equal(dim_resolve(c->dims, f->dim), dim_resolve(c->dims, g->dim));
+}
+
+/* The condition of k whose complement o has instead.  NULL if they differ in
+   others, too. */
+static const Assumption *only_difference(Checker *c, const Constraint *k,
+                                         const Constraint *o) {
+  const Assumption *f = k->assumptions, *g = o->assumptions, *found = NULL;
+  for (; f && g; f = f->outer, g = g->outer) {
+    if (is_same_condition(c, f, g))
+      continue;
+    if (found || !are_complementary(c, f, g))
+      return NULL;
+    found = f;
+  }
+  return f || g ? NULL : found;
+}
+
+static Assumption *without_condition(Checker *c, Assumption *f,
+                                     const Assumption *omitted) {
+  if (f == omitted)
+    return f->outer;
+  return assumption_copy(c, f, without_condition(c, f->outer, omitted));
+}
+
+static bool is_same_claim(Checker *c, const Constraint *k,
+                          const Constraint *o) {
+  return is_size_relation(o) && k->kind == o->kind &&
+         k->sufficient_only == o->sufficient_only &&
+         k->is_given == o->is_given && k->is_dependent == o->is_dependent &&
+         k->divisibility == o->divisibility &&
+         dim_equal(slack(c, k), slack(c, o));
+}
+
+/* What both branches of an `if` require has no condition. */
+static void merge_branches(Checker *c, Constraints *all) {
+  for (uint32_t i = 0; i < all->len; i++) {
+    Constraint *k = all->at[i];
+    for (uint32_t j = 0; is_size_relation(k) && k->assumptions && j < all->len;
+         j++) {
+      Constraint *o = all->at[j];
+      const Assumption *condition = j != i && is_size_relation(o) &&
+                                            o->assumptions &&
+                                            is_same_claim(c, k, o)
+                                        ? only_difference(c, k, o)
+                                        : NULL;
+      if (!condition)
+        continue;
+      k->assumptions = without_condition(c, k->assumptions, condition);
+      all->at[j] = NULL;
+      j = UINT32_MAX; /* restart, since k now says more */
+    }
+  }
+}
+
 void givens_simplify(Checker *c, Constraints *all) {
   for (uint32_t i = 0; i < all->len; i++)
     if (is_size_relation(all->at[i]) && !all->at[i]->is_given)
@@ -155,6 +231,7 @@ void givens_simplify(Checker *c, Constraints *all) {
     if (is_exact(all->at[i]))
       eliminate_exact_division(c, all, i);
   merge_divisibilities(c, all);
+  merge_branches(c, all);
 }
 
 /* ---- as they are read ---- */

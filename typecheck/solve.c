@@ -210,16 +210,25 @@ static uint32_t shape_hash(const Shape *s) {
   return h;
 }
 
+/* True if no variable of k has been solved since n was computed: k would have
+   been woken. */
+static bool is_current(Checker *c, const NormalSides *n, const Constraint *k) {
+  return n->of_a == k->a && n->of_b == k->b &&
+         (n->solution_changes == c->solver.solution_changes ||
+          (k->queue.suspended && n->suspension == k->queue.watch_generation));
+}
+
 static const NormalSides *normal_sides(Checker *c, Constraint *k) {
   if (!k->normal)
     k->normal = NEW(c->arena, NormalSides);
   NormalSides *n = k->normal;
-  if (n->of_a == k->a && n->of_b == k->b &&
-      n->solution_changes == c->solver.solution_changes)
+  if (is_current(c, n, k))
     return n;
   *n = (NormalSides){.of_a = k->a,
                      .of_b = k->b,
                      .solution_changes = c->solver.solution_changes,
+                     .suspension =
+                         k->queue.suspended ? k->queue.watch_generation : 0,
                      .a = shape_norm(c, k->a),
                      .b = shape_norm(c, k->b)};
   n->hash_a = shape_hash(n->a);
@@ -247,12 +256,15 @@ static bool share_side(const NormalSides *o, const NormalSides *k,
   return true;
 }
 
+static bool is_end(const Checker *c, const ShapeAxis *it) {
+  return c->solver.unifies_single_axes ? axis_is_single(it)
+                                       : it->tag != SHAPE_SPLICE;
+}
+
 /* True if unification can learn something before the ranks are known. */
-static bool have_alike_ends(const Shape *x, const Shape *y) {
-  return x->len && y->len &&
-         (x->axes[0].tag != SHAPE_SPLICE) == (y->axes[0].tag != SHAPE_SPLICE) &&
-         (x->axes[x->len - 1].tag != SHAPE_SPLICE) ==
-             (y->axes[y->len - 1].tag != SHAPE_SPLICE);
+static bool have_alike_ends(const Checker *c, const Shape *x, const Shape *y) {
+  return x->len && y->len && is_end(c, &x->axes[0]) == is_end(c, &y->axes[0]) &&
+         is_end(c, &x->axes[x->len - 1]) == is_end(c, &y->axes[y->len - 1]);
 }
 
 /* If pending constraints define the same shape, unifies their other sides: all
@@ -271,7 +283,7 @@ static bool unify_with_pending(Checker *c, Constraint *k) {
     Shape *x = shape_norm(c, rest.x), *y = shape_norm(c, rest.y);
     if (shape_same(x, y))
       return true;
-    if (!have_alike_ends(x, y))
+    if (!have_alike_ends(c, x, y))
       continue;
     o->queue.being_compared = true;
     if (!unify_shape(c, x, y, k->origin))

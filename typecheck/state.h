@@ -337,10 +337,12 @@ typedef enum ConstraintKind {
 } ConstraintKind;
 
 /* The normalized sides of an equation of shapes, for comparisons with others.
-   Valid for these sides until a solution is found or forgotten. */
+   Valid for these sides until a solution is found or forgotten, and as long as
+   the equation stays suspended. */
 typedef struct NormalSides {
   const Shape *of_a, *of_b;
   uint32_t solution_changes; /* Solver.solution_changes at that time */
+  uint32_t suspension; /* its watch_generation while suspended; otherwise 0 */
   uint32_t hash_a, hash_b;
   Shape *a, *b;
 } NormalSides;
@@ -634,6 +636,8 @@ typedef struct Solver { /* constraints that are not decided yet */
   Constraints pending;
   bool progress;             /* a variable was solved: retry the constraints */
   bool has_awake;            /* some pending constraint is not suspended */
+  bool unifies_single_axes;  /* equations with a side in common are unified
+                                if they end in splices of rank 1, too */
   uint32_t solution_changes; /* number of solutions found or forgotten */
   uint32_t next_order;       /* next number of a pending constraint */
   uint32_t serial;           /* serial of the newest constraint */

@@ -205,6 +205,20 @@ static Core *infer_member(Checker *c, Expr *e, Type **type) {
   return infer_binding_use(c, member, e->span, e->op_span, type, o);
 }
 
+/* The type of a field, or NULL.  Then *row becomes the row that may contain it:
+   the last one, behind the known fields. */
+static Type *find_field(Checker *c, Type **row, const Sym *name) {
+  for (Type *r = *row; r->tag == TY_RECORD; *row = r) {
+    for (uint32_t i = 0; i < r->count; i++)
+      if (r->record.labels[i] == name)
+        return r->args[i];
+    if (!r->record.rest)
+      break;
+    r = ty_norm(c, r->record.rest);
+  }
+  return NULL;
+}
+
 Core *infer_field(Checker *c, Expr *e, Type **type) {
   Core *member = infer_member(c, e, type);
   if (member)
@@ -216,15 +230,12 @@ Core *infer_field(Checker *c, Expr *e, Type **type) {
   core->items = NEW(c->arena, Core *);
   core->item_count = 1;
   core->items[0] = infer(c, base, &t);
-  t = ty_norm(c, t);
-  for (Type *r = t; r && r->tag == TY_RECORD;
-       r = r->record.rest ? ty_norm(c, r->record.rest) : NULL)
-    for (uint32_t i = 0; i < r->count; i++)
-      if (r->record.labels[i] == e->id) {
-        *type = r->args[i];
-        refs_add_name(c, REF_FIELD, e->op_span, e->id, (Span){0}, *type);
-        return core;
-      }
+  Type *row = t = ty_norm(c, t);
+  *type = find_field(c, &row, e->id);
+  if (*type) {
+    refs_add_name(c, REF_FIELD, e->op_span, e->id, (Span){0}, *type);
+    return core;
+  }
   if (!may_have_field(c, t, e->id, e->op_span.file ? e->op_span : e->span))
     return core_error(c, e->span, type);
   Sym **label = NEW(c->arena, Sym *);
@@ -233,7 +244,7 @@ Core *infer_field(Checker *c, Expr *e, Type **type) {
   Origin *o =
       origin_new(c, ORIGIN_FIELD, e->op_span.file ? e->op_span : e->span);
   o->subject = e->id->text;
-  if (!unify(c, t, open, o))
+  if (!unify(c, row, open, o))
     report_type_mismatch(c, t, open, o);
   *type = open->args[0];
   refs_add_name(c, REF_FIELD, e->op_span, e->id, (Span){0}, *type);

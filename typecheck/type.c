@@ -605,9 +605,17 @@ static void note_shape_meta(void *arg, ShapeVar *v) {
   *(bool *)arg |= !v->skolem;
 }
 
+/* True for a record that may get more fields. */
+static bool is_open_record(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  while (t->tag == TY_RECORD && t->record.rest)
+    t = ty_norm(c, t->record.rest);
+  return t->tag == TY_VAR;
+}
+
 /* Sizes that are or may be forgotten count as variables. */
 bool ty_is_ground(Checker *c, Type *t) {
-  bool found = false;
+  bool found = is_open_record(c, t);
   TypeVisitor visit = {.ty = note_ty_var,
                        .dim = note_dim_meta,
                        .shape = note_shape_meta,

@@ -84,6 +84,8 @@ static bool postpone_name(const TypePrinter *p, const Sym *name,
   return true;
 }
 
+static const char DIM_LETTERS[] = "nmkpqdhwbcef";
+
 static void name_dim(void *arg, DimVar *v) {
   TypePrinter *p = arg;
   if (map_get(&p->names->named, v) ||
@@ -100,9 +102,9 @@ static void name_dim(void *arg, DimVar *v) {
            map_get(p->avoided_names, v->name) == v)
     v->printed_name = v->name->text;
   else
-    v->printed_name =
-        v->name ? user_name(p, v->name, "")
-                : fresh_name(p, "nmkpqdhwbcef", &p->names->next_dim, "");
+    v->printed_name = v->name
+                          ? user_name(p, v->name, "")
+                          : fresh_name(p, DIM_LETTERS, &p->names->next_dim, "");
 }
 
 static void name_shape(void *arg, ShapeVar *v) {
@@ -111,8 +113,9 @@ static void name_shape(void *arg, ShapeVar *v) {
       postpone_name(p, v->name, &v->printed_name))
     return;
   map_put(&p->names->named, v, v);
-  v->printed_name = v->name
-                        ? user_name(p, v->name, "")
+  v->printed_name = v->name ? user_name(p, v->name, "")
+                    : v->fixed_rank == 1
+                        ? fresh_name(p, DIM_LETTERS, &p->names->next_dim, "")
                         : fresh_name(p, "stuvwxyz", &p->names->next_shape, "");
 }
 
@@ -224,7 +227,9 @@ static void put_shape(TypePrinter *p, const Shape *s0) {
       if (put_broadcast(p, s->axes[i].var))
         break;
       name_shape(p, s->axes[i].var);
-      buffer_printf(&p->out, "...%s", s->axes[i].var->printed_name);
+      buffer_printf(&p->out, "%s%s", /* a size or a *: both are one axis */
+                    s->axes[i].var->fixed_rank == 1 ? "" : "...",
+                    s->axes[i].var->printed_name);
       break;
     }
   }

@@ -142,7 +142,7 @@ static bool sizes_mention_product(Checker *c, const Shape *s,
   return f.found;
 }
 
-static bool is_single_axis(const ShapeAxis *it) {
+bool axis_is_single(const ShapeAxis *it) {
   return it->tag != SHAPE_SPLICE || it->var->fixed_rank == 1;
 }
 
@@ -187,12 +187,19 @@ static ShapeAxis *axis_solution(Checker *c, ShapeAxis *it) {
              : it;
 }
 
+/* True if a splice of rank 1 is better solved by the axis b than the reverse:
+   fewer constraints mention the newer of two. */
+static bool is_solved_by_axis(const ShapeAxis *a, const ShapeAxis *b) {
+  return a->tag == SHAPE_SPLICE && !a->var->skolem &&
+         (b->tag != SHAPE_SPLICE || b->var->skolem || a->var->id > b->var->id);
+}
+
 static bool unify_axis(Checker *c, ShapeAxis *a, ShapeAxis *b, Origin *o) {
   a = axis_solution(c, a), b = axis_solution(c, b);
   if (a->tag == SHAPE_SPLICE || b->tag == SHAPE_SPLICE) {
     if (a->tag == SHAPE_SPLICE && b->tag == SHAPE_SPLICE && a->var == b->var)
       return true;
-    if (a->tag != SHAPE_SPLICE || a->var->skolem) {
+    if (!is_solved_by_axis(a, b)) {
       ShapeAxis *swap = a;
       a = b, b = swap;
     }
@@ -230,7 +237,7 @@ static bool strip_ends(Checker *c, ShapePair *r, Origin *o) {
     ShapeAxis *x = &a->axes[front], *y = &b->axes[front];
     bool same =
         x->tag == SHAPE_SPLICE && y->tag == SHAPE_SPLICE && x->var == y->var;
-    if (!same && (!is_single_axis(x) || !is_single_axis(y)))
+    if (!same && (!axis_is_single(x) || !axis_is_single(y)))
       break;
     if (!same && !unify_axis(c, x, y, o))
       return false;
@@ -240,7 +247,7 @@ static bool strip_ends(Checker *c, ShapePair *r, Origin *o) {
               *y = &b->axes[b->len - 1 - back];
     bool same =
         x->tag == SHAPE_SPLICE && y->tag == SHAPE_SPLICE && x->var == y->var;
-    if (!same && (!is_single_axis(x) || !is_single_axis(y)))
+    if (!same && (!axis_is_single(x) || !axis_is_single(y)))
       break;
     if (!same && !unify_axis(c, x, y, o))
       return false;
@@ -265,7 +272,7 @@ static bool make_empty(Checker *c, Shape *s) {
 uint32_t shape_min_rank(const Shape *s) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < s->len; i++)
-    n += is_single_axis(&s->axes[i]);
+    n += axis_is_single(&s->axes[i]);
   return n;
 }
 
@@ -337,7 +344,7 @@ static bool solve_outer_axes(Checker *c, const Shape *all, const Shape *s,
       sizes_mention_product(c, all, v) || sizes_mention_product(c, s, v))
     return false;
   uint32_t known = shape_min_rank(all) - (s->len - 1);
-  while (n < known && is_single_axis(&all->axes[first ? n : len - 1 - n]))
+  while (n < known && axis_is_single(&all->axes[first ? n : len - 1 - n]))
     n++;
   if (!n)
     return false;

@@ -14,6 +14,8 @@ typedef struct Sym Sym;
 /* ---- Types: type.c, unify.c ---- */
 /* True for a *, or the axis of a literal that was bound to one. */
 bool axis_is_star(const ShapeAxis *it);
+/* True for a size, a *, and a splice of rank 1. */
+bool axis_is_single(const ShapeAxis *it);
 /* The state of an axis that may still be a * or have a size; otherwise NULL. */
 Stretch *open_stretch(const ShapeAxis *it);
 Shape *shape_new(Checker *c, uint32_t len);
