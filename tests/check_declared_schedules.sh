@@ -157,7 +157,7 @@ grep -q 'not used' out && fail 'a schedule for GPUs is missed on the CPU'
 
 # ---- stages of a kernel ----
 said 'out n' plan --stage specs row.axn
-said 'for i1.1 by 8 peel' plan --stage nest row.axn
+said 'for i1.1 by' plan --stage nest row.axn
 "$AXON" plan --stage nest:0 row.axn >out
 [ "$(grep -c '^ *for' out)" = 3 ] && grep -qx '  for i1' out ||
   fail "nest:0: $(cat out)"
