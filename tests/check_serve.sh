@@ -77,6 +77,12 @@ grep -q '^axon serve: .*nothing.gguf' other || fail "no model: $(cat other)"
 "$AXON" run bits.axn >found 2>&1
 [ "$(sort -u found)" = true ] || fail "other bits: $(cat found)"
 
+# Pages are cleared of numbers that are not finite, and no other pages.
+"$AXON" run clear.axn >found 2>&1
+pages='[ true, false,  true, false]'
+[ "$(cat found)" = "($pages, $pages)" ] ||
+  fail "cleared pages: $(cat found)"
+
 # axon generate: errors without lines of its program; Ctrl-C.
 "$AXON" generate nothing.gguf x >other 2>&1 && fail 'a missing model writes'
 grep -q 'nothing.gguf' other || fail "no model: $(cat other)"
