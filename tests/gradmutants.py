@@ -151,7 +151,8 @@ def compile_mutant(folder, path, prelude, text):
                                 re.M))[-1].end()
         unit = folder / "mutant.c"
         unit.write_text(text[:last] + "\n" + prelude + text[last:])
-    objects = [str(x) for x in sorted((BUILD / "cli").rglob("*.o"))]
+    objects = [str(x) for folder in ("cli", "serve")
+               for x in sorted((BUILD / folder).rglob("*.o"))]
     for command in (
             ["cc", "-std=gnu11", "-O0", "-w", f"-I{folder}", f"-I{SOURCE}",
              f"-I{BUILD}", "-c", str(unit), "-o", "mutant.o"],
