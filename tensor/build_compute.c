@@ -21,6 +21,8 @@ Node *constant_operand(ConstantOperand *at, Scalar x) {
   *at = (ConstantOperand){
       .node = {.kind = NODE_COMP,
                .dtype = x.dtype,
+               .extents = at->extents,
+               .free_vars = at->free_vars,
                .body_ops = &at->op,
                .body_op_count = 1,
                .speculatable = true},

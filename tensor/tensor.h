@@ -276,6 +276,8 @@ Node *node_scalar(Graph *g, Scalar x);
 typedef struct ConstantOperand {
   Node node;
   BodyOp op;
+  int64_t extents[1]; /* it has no axes: nothing reads them */
+  IndexVar *free_vars[1];
 } ConstantOperand;
 Node *constant_operand(ConstantOperand *at, Scalar x);
 Node *node_index(Graph *g, IndexVar *v); /* i64 scalar with free = {v} */
