@@ -43,16 +43,7 @@ bool mem_should_fail(void) {
  * several times as much.  So each thread keeps more, in lists by size.
  * Sanitizers should see every release. */
 
-#if defined(__has_feature) /* clang */
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HAS_SANITIZER
-#endif
-#endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_SANITIZER
-#endif
-
-#ifdef HAS_SANITIZER
 enum { MAX_KEPT_BLOCKS = 0 };
 #else
 enum { MAX_KEPT_BLOCKS = 2048 };
