@@ -109,7 +109,7 @@ struct Server {
 
 /* ---- model.c: what the server reads from the file itself ---- */
 
-bool model_read(Server *s, Fault *fault);
+bool server_read_model(Server *s, Fault *fault);
 typedef struct Message {
   const char *role, *text;
 } Message;

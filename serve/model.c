@@ -82,7 +82,7 @@ static void read_template(Server *s, const Gguf *file) {
   mem_free(text);
 }
 
-bool model_read(Server *s, Fault *fault) {
+bool server_read_model(Server *s, Fault *fault) {
   s->name = name_of(s->options.model);
   Gguf *file = gguf_open(s->options.model, fault);
   if (!file)

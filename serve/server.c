@@ -54,7 +54,8 @@ static void *wait_for_signals(void *server) {
 
 static bool begin(Server *s, Fault *fault) {
   if (!mhd_load_library(fault) || !json_load_library(fault) ||
-      !model_read(s, fault) || !scheduler_new(s) || !http_start(s, fault))
+      !server_read_model(s, fault) || !scheduler_new(s) ||
+      !http_start(s, fault))
     return false;
   s->has_signals = pthread_create(&s->signals, NULL, wait_for_signals, s) == 0;
   return true;

@@ -4,12 +4,13 @@
 set -u
 cd "${BUILD:-$(dirname "$0")/..}" || exit 1
 status=0
-twice=$(nm -A -g --defined-only .libs/libcore.a 2>/dev/null |
+# The objects of the library and of the program.
+objects() { nm -A -g --defined-only .libs/libcore.a cli/*.o cli/*/*.o serve/*.o; }
+twice=$(objects 2>/dev/null |
   awk '$2 ~ /^[TDBR]$/ || $3 ~ /^[TDBR]$/ { print $NF }' | sort | uniq -d)
 for name in $twice; do
   echo "defined twice: $name, in"
-  nm -A -g --defined-only .libs/libcore.a | grep " $name\$" | cut -d: -f2 |
-    sed 's/^/  /'
+  objects 2>/dev/null | grep " $name\$" | sed 's/:[0-9a-f]* .*//; s/^/  /'
   status=1
 done
 unprefixed=$(nm -D --defined-only .libs/libaxon.so 2>/dev/null |
