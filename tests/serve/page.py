@@ -126,7 +126,8 @@ def main():
             end = time.time() + SECONDS
             while not os.path.exists(folder + "/DevToolsActivePort"):
                 if time.time() > end:
-                    sys.exit("the browser does not start")
+                    print("skipped: the page (the browser does not start)")
+                    return
                 time.sleep(0.1)
             with open(folder + "/DevToolsActivePort") as f:
                 port = int(f.readline())
