@@ -5,7 +5,9 @@ set -u
 cd "${BUILD:-$(dirname "$0")/..}" || exit 1
 status=0
 # The objects of the library and of the program.
-objects() { nm -A -g --defined-only .libs/libcore.a cli/*.o cli/*/*.o serve/*.o; }
+objects() {
+  nm -A -g --defined-only .libs/libcore.a cli/*.o cli/*/*.o serve/*.o
+}
 twice=$(objects 2>/dev/null |
   awk '$2 ~ /^[TDBR]$/ || $3 ~ /^[TDBR]$/ { print $NF }' | sort | uniq -d)
 for name in $twice; do
