@@ -583,7 +583,8 @@ static const char *refuse_vector(const Kernel *k, const CudaSchedule *s,
 }
 
 static const char *refuse_transpose(const Kernel *k, const CudaSchedule *s) {
-  if (s->transposed_axis == NO_AXIS)
+  if (s->transposed_axis == NO_AXIS ||
+      s->transposed_axis == k->parallel_axes - 1)
     return "along must be an axis other than the last one";
   if (!is_power_of_two(s->tile_side) || s->tile_side < 16 ||
       s->tile_side > max_tile_side(k))
