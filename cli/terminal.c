@@ -2,6 +2,7 @@
    point: terminal_open_session. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "plan/schedule_file.h"
 #include "repl/type_text.h"
 #include "show/show.h"
 #include "support/buffer.h"
@@ -217,9 +218,9 @@ void terminal_report(Session *session, bool errors_only) {
 
 /* Tells of schedules that no kernel used, unless an error ended the program
    before it ran all kernels. */
-static void report_unused_schedules(Session *session) {
+static void report_unused_schedules(void) {
   Buffer text = {0};
-  session_put_unused_schedules(session, &text);
+  schedule_file_put_unused(&text);
   if (text.text)
     fputs(text.text, stderr);
   buffer_free(&text);
@@ -234,7 +235,7 @@ int terminal_finish(Session *session, SessionStatus status, bool quiet) {
   switch (status) {
   case SESSION_OK:
     if (!quiet)
-      report_unused_schedules(session);
+      report_unused_schedules();
     return terminal_flush(EXIT_OK);
   case SESSION_ERROR:
   case SESSION_INCOMPLETE:

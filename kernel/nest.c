@@ -2,8 +2,6 @@
 #include "kernel/nest.h"
 #include "support/arena.h"
 
-#include <string.h>
-
 Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names) {
   Nest *n = NEW(arena, Nest);
   n->arena = arena;
@@ -18,10 +16,7 @@ Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names) {
 }
 
 Nest *nest_after(const Nest *n, uint32_t steps) {
-  Nest *to = nest_new(n->arena, n->spec, NULL);
-  memcpy(to->names, n->names, sizeof to->names);
-  for (uint32_t v = 0; v < n->spec->axis_count; v++)
-    to->loops[n->names[v]] = (NestLoop){.axis = v, .step = 1};
+  Nest *to = nest_new(n->arena, n->spec, n->names);
   for (uint32_t j = 0; j < n->steps.len && j < n->task_steps + steps; j++)
     nest_apply(to, &n->steps.at[j]);
   return to;

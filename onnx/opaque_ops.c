@@ -144,39 +144,39 @@ static void end_loop(LoopWriter *w) {
 
 typedef struct FoldAxes { /* free axes, the iterations, own axes */
   AxisSizes all;
-  uint32_t turn; /* the axis of the iterations */
+  uint32_t iteration; /* their axis */
   uint32_t carried;
 } FoldAxes;
 
 static FoldAxes fold_axes(const Node *n) {
   bool is_scan = n->op == PRIM_SCAN;
   uint32_t own = n->rank - is_scan;
-  FoldAxes f = {.turn = n->free_count};
+  FoldAxes f = {.iteration = n->free_count};
   f.all.count = n->free_count + 1 + own;
   memcpy(f.all.extents, n->extents, n->free_count * sizeof f.all.extents[0]);
-  f.all.extents[f.turn] = n->params[0];
-  memcpy(f.all.extents + f.turn + 1, n->extents + n->free_count + is_scan,
+  f.all.extents[f.iteration] = n->params[0];
+  memcpy(f.all.extents + f.iteration + 1, n->extents + n->free_count + is_scan,
          own * sizeof f.all.extents[0]);
-  f.carried = ((1u << f.all.count) - 1) & ~(1u << f.turn);
+  f.carried = ((1u << f.all.count) - 1) & ~(1u << f.iteration);
   return f;
 }
 
 static void carried_extents(const FoldAxes *f, int64_t *out) {
   for (uint32_t k = 0, n = 0; k < f->all.count; k++)
-    if (k != f->turn)
+    if (k != f->iteration)
       out[n++] = f->all.extents[k];
 }
 
 static Labeled fold_input(LoopWriter *w, const FoldAxes *f, const Node *n,
                           uint32_t k, Labeled v) {
-  bool turns = (uint64_t)n->params[2] >> k & 1;
-  if (!turns || !(v.axes >> f->turn & 1))
+  bool is_sliced = (uint64_t)n->params[2] >> k & 1;
+  if (!is_sliced || !(v.axes >> f->iteration & 1))
     return v;
   OpMessage *op = op_new(w->x, "Gather");
   op_input(w->x, op, v.name);
   op_input(w->x, op, w->iteration);
-  op_int(w->x, op, "axis", lower_axes(v.axes, f->turn));
-  return (Labeled){op_output(w->x, op), v.axes & ~(1u << f->turn)};
+  op_int(w->x, op, "axis", lower_axes(v.axes, f->iteration));
+  return (Labeled){op_output(w->x, op), v.axes & ~(1u << f->iteration)};
 }
 
 static Labeled fold_result(Exporter *x, const Node *n, const FoldAxes *f,
@@ -185,11 +185,11 @@ static Labeled fold_result(Exporter *x, const Node *n, const FoldAxes *f,
     return whole(n, name);
   int64_t perm[MAX_RANK];
   for (uint32_t k = 0; k < f->all.count; k++)
-    perm[k] = k == f->turn ? 0 : k < f->turn ? k + 1 : k;
+    perm[k] = k == f->iteration ? 0 : k < f->iteration ? k + 1 : k;
   OpMessage *op = op_new(x, "Transpose");
   op_input(x, op, name);
   op_ints(x, op, "perm", f->all.count, perm);
-  return whole(n, f->turn ? op_output(x, op) : name);
+  return whole(n, f->iteration ? op_output(x, op) : name);
 }
 
 static Labeled lower_fold(Exporter *x, Node *n) {
@@ -201,8 +201,9 @@ static Labeled lower_fold(Exporter *x, Node *n) {
   LoopWriter w;
   carried_extents(&f, extents);
   for (uint32_t k = 0; k < n->input_count; k++) {
-    bool turns = (uint64_t)n->params[2] >> k & 1;
-    inputs[k] = operand_value(x, n, n->inputs[k], turns ? f.turn : f.turn + 1);
+    bool is_sliced = (uint64_t)n->params[2] >> k & 1;
+    inputs[k] = operand_value(x, n, n->inputs[k],
+                              is_sliced ? f.iteration : f.iteration + 1);
   }
   begin_loop(&w, x, x->scope->depth, put_extent(x, n->params[0]), "");
   for (uint32_t k = 0; k < carry_count; k++)

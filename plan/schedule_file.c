@@ -311,7 +311,7 @@ static void put_unused(Buffer *out, const ScheduleEntry *e) {
   set_fault(&where, e, 0,
             *e->refusal ? e->refusal
             : e->kind == SCHEDULE_DECLARED
-                ? "no kernel of this run stores the value of its expression"
+                ? "no compiled kernel stores the value of its expression"
                 : "no kernel has this architecture, type and sizes");
   buffer_printf(out, "axon: a schedule was not used: %s\n", where.message);
 }
@@ -323,11 +323,14 @@ static bool is_unused(const ScheduleEntry *e) {
 }
 
 void schedule_put_unused(const Graph *g, Buffer *out) {
-  uint32_t count = 0;
-  const ScheduleEntry *first = NULL;
   for (uint32_t j = 0; g->schedules && j < g->schedules->entries.len; j++)
     if (is_unused(g->schedules->entries.at[j]))
       put_unused(out, g->schedules->entries.at[j]);
+}
+
+void schedule_file_put_unused(Buffer *out) {
+  uint32_t count = 0;
+  const ScheduleEntry *first = NULL;
   for (uint32_t j = 0; j < file.count; j++) {
     const ScheduleEntry *e = &file.entries[j];
     if (!is_unused(e))

@@ -64,7 +64,9 @@ bool schedule_file_read(const char *path, Fault *fault);
  * not be applied.  g: NULL, or a graph with declared schedules; `where` is then
  * the place of a wrong one, and unchanged for a schedule in a file. */
 bool schedule_check(const Graph *g, Span *where, Fault *fault);
-/* Appends messages about the entries that no kernel used. */
+/* Appends messages about the entries of the file, or the schedules that the
+ * program declares, that no kernel used. */
+void schedule_file_put_unused(Buffer *out);
 void schedule_put_unused(const Graph *g, Buffer *out);
 /* Replaces comments by blanks.  Returns the position of one without an end, or
  * SIZE_MAX. */

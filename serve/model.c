@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static const char turn_start[] = "<|im_start|>";
+static const char message_start[] = "<|im_start|>";
 
 static char *copy_text(const char *text, size_t len) {
   char *copy = mem_alloc(len + 1);
@@ -37,7 +37,7 @@ static void add_stop(Server *s, int64_t token) {
     s->stop_tokens[s->stop_count++] = token;
 }
 
-/* As llama.open_model: the end of the file's texts, and of a turn. */
+/* As llama.open_model: the end of the file's texts, and of a message. */
 static bool find_stops(Server *s, const Gguf *file, Fault *fault) {
   static const char *const texts[] = {"<|im_end|>", "<|endoftext|>",
                                       "<|eot_id|>", "</s>"};
@@ -77,7 +77,7 @@ static void read_template(Server *s, const Gguf *file) {
   const uint8_t *at = v->at;
   GgufText t = gguf_next_text(&at);
   char *text = copy_text(t.text, t.len);
-  s->has_template = strstr(text, turn_start) != NULL;
+  s->has_template = strstr(text, message_start) != NULL;
   s->system_message = s->has_template ? default_system(text) : NULL;
   mem_free(text);
 }
@@ -99,17 +99,17 @@ bool server_read_model(Server *s, Fault *fault) {
   return ok;
 }
 
-static void add_turn(const char *role, const char *text, Buffer *out) {
-  buffer_printf(out, "%s%s\n%s<|im_end|>\n", turn_start, role, text);
+static void add_message(const char *role, const char *text, Buffer *out) {
+  buffer_printf(out, "%s%s\n%s<|im_end|>\n", message_start, role, text);
 }
 
 void model_chat_text(const Server *s, const Message *messages, size_t count,
                      Buffer *out) {
   if (s->system_message && count && strcmp(messages[0].role, "system") != 0)
-    add_turn("system", s->system_message, out);
+    add_message("system", s->system_message, out);
   for (size_t i = 0; i < count; i++)
-    add_turn(messages[i].role, messages[i].text, out);
-  buffer_printf(out, "%sassistant\n", turn_start);
+    add_message(messages[i].role, messages[i].text, out);
+  buffer_printf(out, "%sassistant\n", message_start);
 }
 
 bool model_is_stop(const Server *s, int64_t token) {

@@ -221,7 +221,7 @@ bool session_format_without_diags(Session *session, const SourceInput *text,
 
 /* ---- schedule_declaration.c ---- */
 
-/* Appends messages about schedules that no kernel used. */
+/* Appends messages about declared schedules that no kernel used. */
 void session_put_unused_schedules(Session *s, Buffer *out);
 /* Reports a schedule that could not be applied, if no kernel ran that would
    have reported it. */

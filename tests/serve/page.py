@@ -93,7 +93,7 @@ def talk(page):
                   "$('text').value = 'Hi'; $('form').requestSubmit()")
     page.wait("document.querySelector('.note') && $('send').textContent === "
               "'Send'")
-    found = page.evaluate("document.querySelectorAll('.turn')[1].textContent")
+    found = page.evaluate("document.querySelectorAll('.message')[1].textContent")
     wanted = json.loads(get(PORT, "/v1/chat/completions", "POST", json.dumps({
         "model": MODEL, "temperature": 0, "max_tokens": 8,
         "messages": [{"role": "user", "content": "Hi"}]})))
@@ -103,7 +103,7 @@ def talk(page):
     before = cancelled()
     page.evaluate("$('temperature').value = 1.5; $('max_tokens').value = 1000;"
                   "$('text').value = 'More'; $('form').requestSubmit()")
-    page.wait("document.querySelectorAll('.turn')[3]?.textContent.length > 1")
+    page.wait("document.querySelectorAll('.message')[3]?.textContent.length > 1")
     page.evaluate("$('send').click()")
     page.wait("$('send').textContent === 'Send'")
     if page.evaluate("document.querySelector('.error')?.textContent"):
