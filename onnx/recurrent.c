@@ -294,28 +294,20 @@ static const char *joined(Importer *im, const Layer *l, const char *const *v,
 
 static void define_states(Importer *im, const Layer *l, const Outputs *o) {
   Dim *n = num(im, l->directions);
+  bool batch = l->is_batch_first;
+  Dtype t = input(im, 0)->dtype;
   Shape all = {4, 0, {l->steps, n, l->batch, l->hidden}};
   Shape last = {3, 0, {n, l->batch, l->hidden}};
-  if (!l->is_batch_first) {
-    define(im, 0, input(im, 0)->dtype, &all, "%s",
-           joined(im, l, o->all, ":, new, :, :", 1));
-    define(im, 1, input(im, 0)->dtype, &last, "%s",
-           joined(im, l, o->last, "new, :, :", 0));
-    if (l->is_lstm)
-      define(im, 2, input(im, 0)->dtype, &last, "%s",
-             joined(im, l, o->cell, "new, :, :", 0));
-    return;
+  if (batch) {
+    all = (Shape){4, 0, {l->batch, l->steps, n, l->hidden}};
+    last = (Shape){3, 0, {l->batch, n, l->hidden}};
   }
-  all = (Shape){4, 0, {l->batch, l->steps, n, l->hidden}};
-  last = (Shape){3, 0, {l->batch, n, l->hidden}};
-  define(im, 0, input(im, 0)->dtype, &all,
-         "permute \"s n b h -> b s n h\" (%s)",
+  const char *slots = batch ? ":, new, :" : "new, :, :";
+  define(im, 0, t, &all, batch ? "permute \"s n b h -> b s n h\" (%s)" : "%s",
          joined(im, l, o->all, ":, new, :, :", 1));
-  define(im, 1, input(im, 0)->dtype, &last, "%s",
-         joined(im, l, o->last, ":, new, :", 1));
+  define(im, 1, t, &last, "%s", joined(im, l, o->last, slots, batch));
   if (l->is_lstm)
-    define(im, 2, input(im, 0)->dtype, &last, "%s",
-           joined(im, l, o->cell, ":, new, :", 1));
+    define(im, 2, t, &last, "%s", joined(im, l, o->cell, slots, batch));
 }
 
 /* The lengths of the sequences, if they may differ from the tensor's. */

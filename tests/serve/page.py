@@ -117,17 +117,18 @@ def talk(page):
 
 def main():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        said = open(folder + "/said", "w")
         browser = subprocess.Popen(
             [BROWSER, "--headless", "--no-sandbox", "--disable-gpu",
              "--disable-dev-shm-usage", "--remote-debugging-port=0",
              "--user-data-dir=" + folder, f"http://127.0.0.1:{PORT}/"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, stderr=said)
         try:
             end = time.time() + SECONDS
             while not os.path.exists(folder + "/DevToolsActivePort"):
                 if time.time() > end:
-                    print("skipped: the page (the browser does not start)")
-                    return
+                    with open(said.name, errors="replace") as f:
+                        sys.exit("the browser does not start: " + f.read())
                 time.sleep(0.1)
             with open(folder + "/DevToolsActivePort") as f:
                 port = int(f.readline())
