@@ -119,19 +119,6 @@ static bool weight_order(Exporter *x, const AxisSizes *a, uint32_t result,
   return used == 0;
 }
 
-static const char *transposed(Exporter *x, const char *name, uint32_t count,
-                              const int64_t *perm) {
-  bool is_same = true;
-  for (uint32_t k = 0; k < count; k++)
-    is_same &= perm[k] == k;
-  if (is_same)
-    return name;
-  OpMessage *op = op_new(x, "Transpose");
-  op_input(x, op, name);
-  op_ints(x, op, "perm", count, perm);
-  return op_output(x, op);
-}
-
 /* Conv may have windows behind those that are wanted. */
 static const char *cut_result(Exporter *x, const AxisSizes *a,
                               const Convolution *c, const char *name) {
@@ -169,12 +156,12 @@ static Labeled put_conv(Exporter *x, const AxisSizes *a, Convolution *c,
     axes[2 + k] = c->windows[k].out;
   }
   uint32_t rank = 2 + c->window_count;
-  const char *weights =
-      transposed(x, node_whole(x, c->weights->node), weight_rank, weight_perm);
+  const char *weights = put_transpose(x, node_whole(x, c->weights->node),
+                                      weight_rank, weight_perm);
   if (c->is_depthwise)
     weights = put_op(x, "Unsqueeze", weights, put_list(x, 1, &one), NULL);
   OpMessage *op = op_new(x, "Conv");
-  op_input(x, op, transposed(x, node_whole(x, c->data->node), rank, perm));
+  op_input(x, op, put_transpose(x, node_whole(x, c->data->node), rank, perm));
   op_input(x, op, weights);
   op_ints(x, op, "strides", c->window_count, strides);
   op_ints(x, op, "dilations", c->window_count, dilations);
@@ -184,7 +171,7 @@ static Labeled put_conv(Exporter *x, const AxisSizes *a, Convolution *c,
     mask |= 1u << axes[k];
   for (uint32_t k = 0; k < rank; k++)
     perm[lower_axes(mask, axes[k])] = k;
-  return (Labeled){transposed(x, name, rank, perm), mask};
+  return (Labeled){put_transpose(x, name, rank, perm), mask};
 }
 
 static bool lower_convolution(Exporter *x, const AxisSizes *a, uint32_t result,
@@ -243,7 +230,7 @@ static bool lower_matmul(Exporter *x, uint32_t result, Labeled l, Labeled r,
     return false;
   swap_last(r.axes, perm, &rank);
   *out = (Labeled){
-      put_op(x, "MatMul", l.name, transposed(x, r.name, rank, perm), NULL),
+      put_op(x, "MatMul", l.name, put_transpose(x, r.name, rank, perm), NULL),
       batch | rows | columns};
   return true;
 }

@@ -117,6 +117,32 @@ const char *put_op(Exporter *x, const char *op_type, const char *a,
   return op_output(x, op);
 }
 
+typedef struct Transposed {
+  const char *from;
+  int64_t perm[2 * MAX_RANK];
+} Transposed;
+
+const char *put_transpose(Exporter *x, const char *name, uint32_t count,
+                          const int64_t *perm) {
+  const Transposed *before =
+      map_get(&x->transposes, intern_string(x->interner, name));
+  Transposed *t = MAKE(x->arena, Transposed);
+  bool is_same = true;
+  t->from = before ? before->from : name;
+  for (uint32_t k = 0; k < count; k++) {
+    t->perm[k] = before ? before->perm[perm[k]] : perm[k];
+    is_same &= t->perm[k] == k;
+  }
+  if (is_same)
+    return t->from;
+  OpMessage *op = op_new(x, "Transpose");
+  op_input(x, op, t->from);
+  op_ints(x, op, "perm", count, t->perm);
+  const char *output = op_output(x, op);
+  map_put(&x->transposes, intern_string(x->interner, output), t);
+  return output;
+}
+
 const char *put_cast(Exporter *x, const char *value, Dtype to) {
   OpMessage *op = op_new(x, "Cast");
   op_input(x, op, value);
@@ -236,6 +262,40 @@ Onnx__ValueInfoProto *value_info(Exporter *x, const char *name, Dtype dtype,
       d->dim_param = own_text(x, extent_text(x->graph, extents[k]).text);
   }
   return info;
+}
+
+static void note_uses(Exporter *x, Map *used, const OpMessage *op) {
+  for (size_t k = 0; k < op->n_input; k++)
+    map_put(used, intern_string(x->interner, op->input[k]), used);
+  for (size_t k = 0; k < op->n_attribute; k++) {
+    const Onnx__GraphProto *body = op->attribute[k]->g;
+    for (size_t i = 0; body && i < body->n_node; i++)
+      note_uses(x, used, body->node[i]);
+    for (size_t i = 0; body && i < body->n_output; i++)
+      map_put(used, intern_string(x->interner, body->output[i]->name), used);
+  }
+}
+
+static bool has_use(Exporter *x, const Map *used, const OpMessage *op) {
+  for (size_t k = 0; k < op->n_output; k++)
+    if (map_get(used, intern_string(x->interner, op->output[k])))
+      return true;
+  return false;
+}
+
+void graph_drop_unused(Exporter *x, Onnx__GraphProto *g) {
+  Map used;
+  size_t kept = g->n_node;
+  map_init(&used, x->arena);
+  for (size_t k = 0; k < g->n_output; k++)
+    map_put(&used, intern_string(x->interner, g->output[k]->name), g);
+  for (size_t k = g->n_node; k-- > 0;)
+    if (has_use(x, &used, g->node[k])) {
+      note_uses(x, &used, g->node[k]);
+      g->node[--kept] = g->node[k];
+    }
+  g->node += kept;
+  g->n_node -= kept;
 }
 
 Onnx__GraphProto *graph_message(Exporter *x, const ModelGraph *graph,

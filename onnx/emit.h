@@ -55,6 +55,7 @@ typedef struct Exporter {
   VEC(Tensor *) tensors; /* their elements, to be released */
   VEC(Node *) nodes;     /* that were forced, to be released */
   Map constants;         /* texts of scalars and lists to names */
+  Map transposes;        /* outputs of Transpose, as Sym, to Transposed */
   Interner *interner;
   uint32_t name_count;
   Span span; /* of the node that is being lowered */
@@ -79,6 +80,13 @@ const char *op_output(Exporter *x, OpMessage *op); /* a new name */
 /* An operator with up to three inputs and one output. */
 const char *put_op(Exporter *x, const char *op_type, const char *a,
                    const char *b, const char *c);
+
+/* The value with axis perm[k] as axis k.  A transposed value is transposed from
+ * what it comes from. */
+const char *put_transpose(Exporter *x, const char *name, uint32_t count,
+                          const int64_t *perm);
+/* Removes the operators of a graph without a use. */
+void graph_drop_unused(Exporter *x, Onnx__GraphProto *g);
 
 int32_t onnx_type_of(Dtype dtype);
 const char *put_tensor(Exporter *x, Tensor *t); /* retains it */

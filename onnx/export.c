@@ -82,6 +82,7 @@ static Onnx__GraphProto *write_graph(Exporter *x) {
   g->output = outputs;
   g->n_initializer = x->initializers.len;
   g->initializer = x->initializers.at;
+  graph_drop_unused(x, g);
   return g;
 }
 
@@ -107,6 +108,7 @@ static void write_model(Exporter *x, Buffer *model, Buffer *data) {
 
 static void begin_export(Exporter *x, ModelGraph *graph) {
   map_init(&x->constants, x->arena);
+  map_init(&x->transposes, x->arena);
   map_init(&x->main.values, x->arena);
   map_init(&x->main.sizes, x->arena);
   map_init(&x->main.loops, x->arena);

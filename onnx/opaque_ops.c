@@ -186,10 +186,7 @@ static Labeled fold_result(Exporter *x, const Node *n, const FoldAxes *f,
   int64_t perm[MAX_RANK];
   for (uint32_t k = 0; k < f->all.count; k++)
     perm[k] = k == f->iteration ? 0 : k < f->iteration ? k + 1 : k;
-  OpMessage *op = op_new(x, "Transpose");
-  op_input(x, op, name);
-  op_ints(x, op, "perm", f->all.count, perm);
-  return whole(n, f->iteration ? op_output(x, op) : name);
+  return whole(n, put_transpose(x, name, f->all.count, perm));
 }
 
 static Labeled lower_fold(Exporter *x, Node *n) {
@@ -347,10 +344,7 @@ Labeled lower_loop(Exporter *x, Node *n) {
   int64_t perm[MAX_RANK];
   for (uint32_t k = 0; k < n->free_count + n->rank; k++)
     perm[k] = k < n->free_count ? k + 1 : k == n->free_count ? 0 : k;
-  OpMessage *op = op_new(x, "Transpose");
-  op_input(x, op, name);
-  op_ints(x, op, "perm", n->free_count + n->rank, perm);
-  return whole(n, op_output(x, op));
+  return whole(n, put_transpose(x, name, n->free_count + n->rank, perm));
 }
 
 /* ---- the table ---- */

@@ -77,19 +77,12 @@ static Labeled index_value(const Reader *r, const ReadAxis *e) {
 static void transpose_to(Reader *r, const uint32_t *order) {
   int64_t perm[2 * MAX_RANK];
   ReadAxis old[2 * MAX_RANK];
-  bool is_same = true;
   memcpy(old, r->axes, sizeof old);
   for (uint32_t k = 0; k < r->rank; k++) {
     perm[k] = order[k];
-    is_same &= order[k] == k;
     r->axes[k] = old[order[k]];
   }
-  if (is_same)
-    return;
-  OpMessage *op = op_new(r->x, "Transpose");
-  op_input(r->x, op, r->name);
-  op_ints(r->x, op, "perm", r->rank, perm);
-  r->name = op_output(r->x, op);
+  r->name = put_transpose(r->x, r->name, r->rank, perm);
 }
 
 static void remove_axis(Reader *r, uint32_t at) {
