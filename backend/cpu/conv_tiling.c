@@ -4,20 +4,40 @@
 #include "backend/cpu/prepack.h"
 #include "machine/machine.h"
 
+#include <math.h>
+
 typedef struct ConvTaskSearch { /* search for the best task */
   const ConvWindow *window;
   const Schedule *schedule;
+  const GemmFields *set; /* fields that the user set */
   ConvProblem problem;
   ConvTask best;
   double best_cost; /* below 0: none found yet */
 } ConvTaskSearch;
 
 static void try_task(ConvTaskSearch *s, ConvTask u) {
-  double cost = conv_task_cost(s->window, &s->problem, &u);
+  int64_t along =
+      u.vectorize_channels ? GEMM_ALONG_CHANNELS : GEMM_ALONG_POSITIONS;
+  if (s->set->of[GEMM_ALONG] && s->set->of[GEMM_ALONG] != along)
+    return;
+  if (s->set->of[GEMM_ROWS])
+    u.task_height = s->set->of[GEMM_ROWS];
+  double cost = tile_registers(u.tile.mr, u.tile.nr_vectors) >
+                        vector_registers(s->schedule->vector_bytes)
+                    ? HUGE_VAL
+                    : conv_task_cost(s->window, &s->problem, &u);
   if (s->best_cost < 0 || cost < s->best_cost) {
     s->best_cost = cost;
     s->best = u;
   }
+}
+
+/* The tile with the rows and columns that the user set. */
+static MicroTile tile_with(const ConvTaskSearch *s, MicroTile tile) {
+  int64_t mr = s->set->of[GEMM_MR], nr = s->set->of[GEMM_NR];
+  return (MicroTile){
+      mr ? (uint32_t)mr : tile.mr,
+      nr ? (uint32_t)ceil_div(nr, s->problem.vector_lanes) : tile.nr_vectors};
 }
 
 /* Tries all tiles for `parts` parts of the rows. */
@@ -29,23 +49,25 @@ static void try_tiles(ConvTaskSearch *s, int64_t parts, int64_t task_image_rows,
   ConvTask u = {.task_image_rows = task_image_rows,
                 .task_columns = task_columns};
   for (uint32_t j = 0; j < count; j++) {
-    u.tile = shapes[j];
-    u.task_height = round_up(task_height, shapes[j].mr);
+    u.tile = tile_with(s, shapes[j]);
+    u.task_height = round_up(task_height, u.tile.mr);
     try_task(s, u);
   }
-  uint32_t registers = cpu_vector_bytes() == 64 ? 32 : 16;
+  int64_t registers = vector_registers(cpu_vector_bytes());
   u.vectorize_channels = true;
   /* Symbolic sizes do not justify another shape by their hints.  With four
    * vectors, each step loads four vectors of weights from L2 or L3. */
   uint32_t vectors = s->problem.symbolic ? 2 : 4;
   for (uint32_t v = 1; v <= vectors; v++) {
-    int64_t max = (registers - 1 - v) / v;
+    int64_t max = (registers - 1 - v) / v; /* tile_registers */
     max = max < MAX_CONV_MR ? max : MAX_CONV_MR;
     int64_t runs = ceil_div(task_columns, max);
-    u.tile = (MicroTile){
-        (uint32_t)(s->problem.symbolic ? max : ceil_div(task_columns, runs)),
-        v};
-    u.task_height = round_up(task_height, (int64_t)v * width);
+    u.tile = tile_with(s, (MicroTile){(uint32_t)(s->problem.symbolic
+                                                     ? max
+                                                     : ceil_div(task_columns,
+                                                                runs)),
+                                      v});
+    u.task_height = round_up(task_height, (int64_t)u.tile.nr_vectors * width);
     try_task(s, u);
   }
 }
@@ -53,6 +75,7 @@ static void try_tiles(ConvTaskSearch *s, int64_t parts, int64_t task_image_rows,
 static void try_tasks(ConvTaskSearch *s) {
   int64_t m = s->problem.rows, n = s->problem.columns,
           image_rows = s->problem.image_rows;
+  const int64_t *set = s->set->of;
   for (int64_t parts = 1; parts <= MAX_ROW_PARTS && parts <= m; parts *= 2)
     for (int64_t strips = 1; strips <= image_rows;
          strips = strips < 16 ? strips + 1 : 2 * strips)
@@ -60,7 +83,10 @@ static void try_tasks(ConvTaskSearch *s) {
            task_columns == n || task_columns >= MIN_WINDOW_COLUMNS;
            task_columns =
                round_up(ceil_div(task_columns, 2), s->problem.vector_lanes)) {
-        try_tiles(s, parts, ceil_div(image_rows, strips), task_columns);
+        try_tiles(s, parts,
+                  set[GEMM_IMAGE_ROWS] ? set[GEMM_IMAGE_ROWS]
+                                       : ceil_div(image_rows, strips),
+                  set[GEMM_COLUMNS] ? set[GEMM_COLUMNS] : task_columns);
         if (task_columns < 2 * MIN_WINDOW_COLUMNS)
           break;
       }
@@ -152,11 +178,22 @@ static void choose_symbolic_task(const GemmChooser *c, const GemmTiling *t,
       extent_round_up_or_max(g, extent_ceil_div_or_max(g, rows, parts), min));
 }
 
-void conv_tiling_choose(GemmChooser *c, GemmTiling *t) {
+/* Sizes that the user set are no symbolic ones. */
+static void keep_set_sizes(const GemmFields *set, ConvTask *u) {
+  if (set->of[GEMM_ROWS])
+    u->task_height = set->of[GEMM_ROWS];
+  if (set->of[GEMM_IMAGE_ROWS])
+    u->task_image_rows = set->of[GEMM_IMAGE_ROWS];
+  if (set->of[GEMM_COLUMNS])
+    u->task_columns = set->of[GEMM_COLUMNS];
+}
+
+void conv_tiling_choose(GemmChooser *c, GemmTiling *t, const GemmFields *set) {
   const LoopNest *loop = c->k->loops.at[0];
   Graph *g = loop->graph;
   uint32_t outer = c->k->parallel_axes, k = t->a.loop->spatial_axes;
-  ConvTaskSearch s = {.window = t->window, .schedule = c->s, .best_cost = -1};
+  ConvTaskSearch s = {
+      .window = t->window, .schedule = c->s, .set = set, .best_cost = -1};
   bool single = t->a.loop->axis_count == k + 1;
   bool transposed =
       single && gemm_operand_strided_accesses(t->a.loop, k) <
@@ -185,8 +222,10 @@ void conv_tiling_choose(GemmChooser *c, GemmTiling *t) {
   t->mc = balanced_block(u->task_height, MAX_MC, t->mr);
   t->nc = (int64_t)t->nr_vectors * c->s->width;
   t->has_short_tiles = s.problem.symbolic && w->vectorize_channels;
-  if (s.problem.symbolic)
+  if (s.problem.symbolic) {
     choose_symbolic_task(c, t, u);
+    keep_set_sizes(set, u);
+  }
   int64_t positions;
   if (!conv_window_set_size(w, u->task_image_rows, u->task_columns,
                             c->s->width) ||
@@ -219,7 +258,10 @@ void conv_tiling_choose(GemmChooser *c, GemmTiling *t) {
     w->padding = (PaddingPeel){.group_terms = 0};
   }
   if (w->padding.group_terms) /* whole groups of terms */
-    t->kc = balanced_block(
-        t->depth, MAX_KC / w->padding.group_terms * w->padding.group_terms,
-        w->padding.group_terms);
+    t->kc = set->of[GEMM_KC]
+                ? round_up(set->of[GEMM_KC], w->padding.group_terms)
+                : balanced_block(t->depth,
+                                 MAX_KC / w->padding.group_terms *
+                                     w->padding.group_terms,
+                                 w->padding.group_terms);
 }

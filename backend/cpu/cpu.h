@@ -68,6 +68,7 @@ typedef struct Schedule {
   struct Nest **nests;   /* of the other loops, by loop */
   struct GemmTilings *gemm_tilings; /* of the matmuls, by loop; NULL: none */
   struct BatchedGemm *batched_gemm; /* of TASK_BATCHED_GEMM */
+  const struct GemmFields *gemm_fields; /* set by the user, by loop; NULL: none */
 } Schedule;
 
 /* An operand whose packed form may be cached from an earlier call:
@@ -110,6 +111,9 @@ uint64_t kernel_inplace_inputs(const Kernel *k, const LoopOutput *output);
 /* may_use_bytes: lanes may have 8 bits. */
 void schedule_choose(Kernel *k, uint32_t vector_bytes, bool may_use_bytes,
                      Schedule *s);
+/* The same with fields of matmuls that the user set, by loop. */
+void schedule_choose_with(Kernel *k, uint32_t vector_bytes, bool may_use_bytes,
+                          const struct GemmFields *fields, Schedule *s);
 /* Trims loops as the tasks of the schedule allow. */
 void schedule_trim(Kernel *k, const Schedule *s);
 bool schedule_has_byte_lanes(const Schedule *s);

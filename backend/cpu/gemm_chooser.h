@@ -3,6 +3,7 @@
 #ifndef AXON_CPU_GEMM_CHOOSER_H
 #define AXON_CPU_GEMM_CHOOSER_H
 
+#include "backend/cpu/gemm_fields.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "kernel/kernel.h"
 
@@ -39,10 +40,11 @@ int64_t gemm_rows(const GemmTiling *t, const LoopNest *loop);
 
 /* The register tiles to choose from. */
 const MicroTile *register_tiles(const Schedule *s, uint32_t *count);
-/* Chooses the tile with the least time for m rows and n columns.
- * m_is_constant: m is the number of rows in all calls. */
-void register_tile_choose(GemmTiling *t, const Schedule *s, int64_t m,
-                          int64_t n, bool m_is_constant);
+/* Chooses the tile with the least time for m rows and n columns.  set: fields
+ * that the user set.  m_is_constant: m is the number of rows in all calls. */
+void register_tile_choose(GemmTiling *t, const Schedule *s,
+                          const GemmFields *set, int64_t m, int64_t n,
+                          bool m_is_constant);
 /* Chooses the tiles of the edges: tiles of one row less, and of fewer
  * vectors. */
 void register_tile_choose_edges(GemmTiling *t, const LoopNest *loop,
@@ -69,7 +71,7 @@ bool gemm_operand_may_read_b_unpacked(const GemmTiling *t, const LoopNest *loop,
 
 /* ---- conv_tiling.c ---- */
 
-/* Chooses tile and task of a convolution. */
-void conv_tiling_choose(GemmChooser *c, GemmTiling *t);
+/* Chooses tile and task of a convolution.  set: fields that the user set. */
+void conv_tiling_choose(GemmChooser *c, GemmTiling *t, const GemmFields *set);
 
 #endif

@@ -58,12 +58,17 @@ void gemm_partition_choose(GemmPartition *g, const GemmTiling *t,
   for (int64_t row_tasks = 1; row_tasks <= ceil_div(g->m, t->mr);
        row_tasks *= 2)
     for (int64_t panels = 1; panels <= max_panels; panels++) {
-      int64_t task_height = round_up(ceil_div(g->m, row_tasks), t->mr);
-      double cycles = estimate_cycles(g, t, task_height, panels * columns);
+      int64_t task_height = round_up(ceil_div(g->m, row_tasks), t->mr),
+              task_columns = panels * columns;
+      if (g->set_height)
+        task_height = g->set_height;
+      if (g->set_columns)
+        task_columns = g->set_columns;
+      double cycles = estimate_cycles(g, t, task_height, task_columns);
       if (min_cycles >= 0 && cycles >= min_cycles)
         continue;
       min_cycles = cycles;
       g->task_height = task_height;
-      g->task_columns = panels * columns;
+      g->task_columns = task_columns;
     }
 }

@@ -429,14 +429,17 @@ static int64_t symbolic_row_tasks(const LoopNest *loop, const GemmTiling *t,
 
 static void choose_tile_sizes(GemmChooser *c, GemmTiling *t) {
   const LoopNest *loop = c->k->loops.at[0];
+  const GemmFields *set = gemm_fields_set(c->s, 0);
   GemmPartition g = {.m = loop_extent_hint(loop, t->m_axis),
                      .n = loop_extent_hint(loop, t->n_axis),
                      .depth = extent_hint(loop->graph, t->depth),
                      .batch = gemm_chooser_batch_points(c, 2),
                      .sharing = 1,
                      .element_bytes = dtype_info[t->accumulator_dtype].bytes,
-                     .vector_lanes = c->s->width};
-  if (split_k_pays(c, t, &g)) {
+                     .vector_lanes = c->s->width,
+                     .set_height = set->of[GEMM_ROWS],
+                     .set_columns = set->of[GEMM_COLUMNS]};
+  if (!g.set_height && !g.set_columns && split_k_pays(c, t, &g)) {
     g.task_height = round_up(g.m, t->mr);
     g.task_columns = round_up(g.n, (int64_t)t->nr_vectors * c->s->width);
     c->s->reduction_chunk =
@@ -447,8 +450,9 @@ static void choose_tile_sizes(GemmChooser *c, GemmTiling *t) {
   t->nc = c->s->last_axis_block = g.task_columns;
   t->mc = balanced_block(g.task_height, MAX_MC, t->mr);
   c->s->task_height = g.task_height;
-  c->s->row_task_count =
-      symbolic_row_tasks(loop, t, ceil_div(g.m, g.task_height), g.task_height);
+  if (!g.set_height)
+    c->s->row_task_count = symbolic_row_tasks(
+        loop, t, ceil_div(g.m, g.task_height), g.task_height);
   t->epilogue_per_block = !loop->outputs.at[0].global_index &&
                           extent_is_static(loop->graph, t->depth) &&
                           t->pack_kc >= t->depth;
@@ -488,6 +492,14 @@ static void choose_strip_mining(GemmChooser *c) {
   }
 }
 
+/* The fields of row tasks are those of the first matmul. */
+static int64_t set_of_first_product(const GemmChooser *c, GemmField field) {
+  uint32_t first = 0;
+  while (!c->is_product[first])
+    first++;
+  return gemm_fields_set(c->s, first)->of[field];
+}
+
 /* Chooses the rows of a task whose matmuls share panels. */
 static void choose_shared_rows(GemmChooser *c, const GemmTiling *t) {
   const LoopNest *loop = c->k->loops.at[0];
@@ -502,7 +514,9 @@ static void choose_shared_rows(GemmChooser *c, const GemmTiling *t) {
   gemm_partition_choose_rows(&g, t, loop->graph->extent_table != NULL);
   int64_t max = (int64_t)(MAX_TASK_LOCAL_BYTES / local_bytes(c));
   int64_t rows = g.task_height < max ? g.task_height : max;
-  c->s->last_axis_block = c->s->last_axis_span = rows > 0 ? rows : 1;
+  rows = rows > 0 ? rows : 1;
+  int64_t set = set_of_first_product(c, GEMM_ROWS);
+  c->s->last_axis_block = c->s->last_axis_span = set ? set : rows;
 }
 
 /* Chooses the rows that are computed together, and the rows of a task, which
@@ -523,8 +537,11 @@ static void choose_row_sizes(GemmChooser *c, uint32_t tile_rows) {
   while (span > rows && !c->k->accumulated_axes &&
          points * (double)ceil_div(extent, span) < GEMM_MIN_TASKS)
     span = ceil_div(span, 2);
-  c->s->last_axis_block = rows < extent ? rows : extent;
-  c->s->last_axis_span = round_up(span, c->s->last_axis_block);
+  int64_t set_rows = set_of_first_product(c, GEMM_ROWS),
+          set_span = set_of_first_product(c, GEMM_SPAN);
+  c->s->last_axis_block = set_rows ? set_rows : rows < extent ? rows : extent;
+  c->s->last_axis_span =
+      round_up(set_span ? set_span : span, c->s->last_axis_block);
 }
 
 /* ---- entry point ---- */
@@ -551,19 +568,22 @@ static void use_bf16_dot(GemmChooser *c, GemmTiling *t) {
 
 /* Terms of a cache block: whole runs of the last axis, if its vectors pack an
  * operand and it is short. */
-static int64_t choose_kc(const GemmTiling *t, const LoopNest *loop) {
+static int64_t choose_kc(const GemmTiling *t, const LoopNest *loop,
+                         const GemmFields *set) {
   const LoopNest *a = t->a.loop;
   int64_t run = 1, depth = extent_hint(loop->graph, t->depth);
   if (t->a.packing == OPERAND_PACK_A_ROWS &&
       a->axis_count > a->spatial_axes + 1 &&
       loop_extent_hint(a, a->axis_count - 1) <= MAX_KC)
     run = loop_extent_hint(a, a->axis_count - 1);
-  return balanced_block(depth, MAX_KC / run * run, run);
+  return set->of[GEMM_KC] ? set->of[GEMM_KC]
+                          : balanced_block(depth, MAX_KC / run * run, run);
 }
 
 static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
   const LoopNest *loop = c->k->loops.at[loop_index];
   GemmTiling *t = &c->s->gemm_tilings->by_loop[loop_index];
+  const GemmFields *set = gemm_fields_set(c->s, loop_index);
   ContractionPattern *p = &c->products[loop_index];
   contraction_match(c->arena, loop, p); /* axes have moved */
   uint32_t with_n, outer = c->k->parallel_axes;
@@ -600,20 +620,22 @@ static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
                       loop->extents + outer, &t->batch_rows))
     t->batch_rows = 1;
   t->kc = loop->accumulated_axes ? MAX_MC /* the rows of a block */
-                                 : choose_kc(t, loop);
+                                 : choose_kc(t, loop, set);
 }
 
-static void choose_gemm_sizes(GemmChooser *c, GemmTiling *t,
-                              const LoopNest *loop) {
+static void choose_gemm_sizes(GemmChooser *c, uint32_t loop_index) {
+  GemmTiling *t = &c->s->gemm_tilings->by_loop[loop_index];
+  const LoopNest *loop = c->k->loops.at[loop_index];
+  const GemmFields *set = gemm_fields_set(c->s, loop_index);
   if (t->window) {
-    conv_tiling_choose(c, t);
+    conv_tiling_choose(c, t, set);
     return;
   }
   int64_t rows = gemm_rows(t, loop), m = extent_hint(loop->graph, rows),
           n = loop_extent_hint(loop, t->n_axis);
   int64_t depth = extent_hint(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->accumulator_dtype].bytes;
-  register_tile_choose(t, c->s, m, n, extent_is_static(loop->graph, rows));
+  register_tile_choose(t, c->s, set, m, n, extent_is_static(loop->graph, rows));
   t->reads_b_unpacked = gemm_operand_may_read_b_unpacked(t, loop, c->s);
   if (t->reads_b_unpacked)
     t->b.packing = OPERAND_UNPACKED;
@@ -762,7 +784,7 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
   uint32_t rows = 1;
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (c->is_product[j]) {
-      choose_gemm_sizes(c, &s->gemm_tilings->by_loop[j], k->loops.at[j]);
+      choose_gemm_sizes(c, j);
       if (!k->loops.at[j]->accumulated_axes)
         rows = s->gemm_tilings->by_loop[j].mr;
     }

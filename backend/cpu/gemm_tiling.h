@@ -68,6 +68,16 @@ typedef struct GemmTiling {
                           for bf16 dot instructions */
 } GemmTiling;
 
+/* Vector registers of a machine whose vectors have `vector_bytes` bytes. */
+static inline int64_t vector_registers(uint32_t vector_bytes) {
+  return vector_bytes == 64 ? 32 : 16;
+}
+
+/* Vector registers of a tile: accumulators, vectors of b, an element of a. */
+static inline int64_t tile_registers(int64_t rows, int64_t vectors) {
+  return rows * vectors + vectors + 1;
+}
+
 /* True if the rows of a are contiguous in each term. */
 static inline bool gemm_rows_are_contiguous(const GemmTiling *t) {
   return t->a.packing == OPERAND_PACK_A_COLUMNS ||
@@ -106,6 +116,7 @@ typedef struct GemmPartition {
   int64_t element_bytes;
   double vector_lanes;
   double threads;
+  int64_t set_height, set_columns;   /* of a task, if not 0 */
   int64_t task_height, task_columns; /* rows and columns of a task */
 } GemmPartition;
 

@@ -1,13 +1,14 @@
 /* The register tile of a matmul. */
 #include "backend/cpu/gemm_chooser.h"
 
+#include <math.h>
+
 const MicroTile *register_tiles(const Schedule *s, uint32_t *count) {
   static const MicroTile tiles_32_registers[] = {
       {6, 4}, {8, 3}, {12, 2}, {8, 2}, {4, 4}, {24, 1}, {16, 1}, {8, 1}};
   static const MicroTile tiles_16_registers[] = {
       {6, 2}, {4, 2}, {12, 1}, {8, 1}};
-  bool has_32_registers =
-      s->vector_bytes == 64; /* AVX-512 has 32 vector registers */
+  bool has_32_registers = vector_registers(s->vector_bytes) == 32;
   *count = has_32_registers ? ARRAY_LEN(tiles_32_registers)
                             : ARRAY_LEN(tiles_16_registers);
   return has_32_registers ? tiles_32_registers : tiles_16_registers;
@@ -33,8 +34,9 @@ static int64_t balanced_mr(int64_t m, int64_t max) {
   return m > 0 ? ceil_div(m, ceil_div(m, max)) : max;
 }
 
-void register_tile_choose(GemmTiling *t, const Schedule *s, int64_t m,
-                          int64_t n, bool m_is_constant) {
+void register_tile_choose(GemmTiling *t, const Schedule *s,
+                          const GemmFields *set, int64_t m, int64_t n,
+                          bool m_is_constant) {
   uint32_t count;
   const MicroTile *shapes = register_tiles(s, &count);
   int64_t vectors = ceil_div(n, s->width);
@@ -43,6 +45,10 @@ void register_tile_choose(GemmTiling *t, const Schedule *s, int64_t m,
     int64_t rows = shapes[j].mr, per_tile = shapes[j].nr_vectors;
     if (m_is_constant)
       rows = balanced_mr(m, rows);
+    if (set->of[GEMM_MR])
+      rows = set->of[GEMM_MR];
+    if (set->of[GEMM_NR])
+      per_tile = ceil_div(set->of[GEMM_NR], s->width);
     double tile_rows_count = rows_divide_evenly(m, rows)
                                  ? (double)m / (double)rows
                                  : (double)ceil_div(m, rows);
@@ -50,11 +56,13 @@ void register_tile_choose(GemmTiling *t, const Schedule *s, int64_t m,
         (double)(vectors / per_tile) * term_half_cycles(rows, per_tile);
     if (vectors % per_tile)
       time += term_half_cycles(rows, vectors % per_tile);
+    if (tile_registers(rows, per_tile) > vector_registers(s->vector_bytes))
+      time = HUGE_VAL;
     if (j > 0 && tile_rows_count * time >= best)
       continue;
     best = tile_rows_count * time;
     t->mr = (uint32_t)rows;
-    t->nr_vectors = shapes[j].nr_vectors;
+    t->nr_vectors = (uint32_t)per_tile;
   }
 }
 

@@ -265,8 +265,10 @@ static void choose_vector_axes(const Kernel *k, Schedule *s) {
 
 static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
                              uint32_t width) {
-  *s = (Schedule){
-      .vector_bytes = bytes, .task_kind = TASK_POINT, .last_axis_block = 1};
+  *s = (Schedule){.vector_bytes = bytes,
+                  .task_kind = TASK_POINT,
+                  .last_axis_block = 1,
+                  .gemm_fields = s->gemm_fields};
   s->width = width ? width : 1;
   s->task_height = 1;
   s->nontemporal_bytes = choose_nontemporal_bytes(k);
@@ -334,6 +336,12 @@ static void choose_nests(Kernel *k, Schedule *s) {
 
 void schedule_choose(Kernel *k, uint32_t bytes, bool may_use_bytes,
                      Schedule *s) {
+  schedule_choose_with(k, bytes, may_use_bytes, NULL, s);
+}
+
+void schedule_choose_with(Kernel *k, uint32_t bytes, bool may_use_bytes,
+                          const struct GemmFields *fields, Schedule *s) {
+  s->gemm_fields = fields;
   bool needs_64bit = vector_axis_needs_64bit(k, NULL);
   choose_for_width(k, bytes, s, needs_64bit ? bytes / 8 : bytes / 4);
   if (!needs_64bit && !s->gemm_tilings &&

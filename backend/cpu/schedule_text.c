@@ -1,9 +1,11 @@
 /* Schedules of kernels as text. */
 #include "backend/cpu/schedule_text.h"
 
+#include "backend/cpu/gemm_fields.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/nest_choose.h"
 #include "backend/cpu/vector_axis.h"
+#include "support/arena.h"
 #include "support/arena_text.h"
 
 #include <ctype.h>
@@ -49,6 +51,16 @@ static void print_head(Buffer *out, const Kernel *k, const Schedule *s) {
   buffer_printf(out, "width %u\n", s->width);
 }
 
+static void print_gemm(Buffer *out, const Kernel *k, const Schedule *s,
+                       uint32_t loop) {
+  buffer_puts(out, "by gemm");
+  if (!s->gemm_tilings)
+    return;
+  buffer_puts(out, " {");
+  gemm_fields_print(out, k, s, loop);
+  buffer_puts(out, "}");
+}
+
 void schedule_print(Buffer *out, const Kernel *k, const Schedule *s) {
   if (!has_gemm(s))
     print_head(out, k, s);
@@ -58,7 +70,7 @@ void schedule_print(Buffer *out, const Kernel *k, const Schedule *s) {
       continue;
     buffer_printf(out, "  %u: ", j + 1);
     if (is_gemm(s, j))
-      buffer_puts(out, "by gemm");
+      print_gemm(out, k, s, j);
     else if (s->nests[j])
       nest_print_schedule(out, s->nests[j], s->nests[j]->task_steps);
     buffer_puts(out, "\n");
@@ -66,6 +78,8 @@ void schedule_print(Buffer *out, const Kernel *k, const Schedule *s) {
 }
 
 /* ---- reading ---- */
+
+#define BLANKS " \t\r\n"
 
 typedef struct KernelHead {
   uint32_t axis_count; /* tasks, outermost first */
@@ -323,13 +337,57 @@ static const char *read_nest(ScheduleReader *r, Schedule *s, uint32_t at) {
   return NULL;
 }
 
-static bool is_by_gemm(const ScheduleReader *r, uint32_t at) {
+/* The text after `by gemm`; NULL: the loop nest has other steps. */
+static const char *after_by_gemm(const ScheduleReader *r, uint32_t at) {
   const char *steps = r->loops[at].steps;
   if (!steps)
-    return false;
-  steps += strspn(steps, " \t\r\n");
-  return strncmp(steps, "by gemm", 7) == 0 &&
-         !steps[7 + strspn(steps + 7, " \t\r\n;")];
+    return NULL;
+  steps += strspn(steps, BLANKS);
+  return strncmp(steps, "by gemm", 7) == 0 && strchr(BLANKS "{;", steps[7])
+             ? steps + 7
+             : NULL;
+}
+
+/* Reads `{key=value …}`, or nothing. */
+static const char *read_gemm_fields(ScheduleReader *r, uint32_t at,
+                                    const char *text, GemmFields *to) {
+  const char *open = text + strspn(text, BLANKS);
+  uint32_t position = 0;
+  r->token = r->loops[at].at + (uint32_t)(open - r->loops[at].steps);
+  size_t len = *open == '{' ? strcspn(open, "}") : 0;
+  if (*open == '{' && !open[len])
+    return "{ has no }";
+  const char *end = open + len + (len > 0);
+  if (end[strspn(end, BLANKS ";")])
+    return "expected `by gemm {key=value …}` and no other step";
+  const char *error =
+      len ? gemm_fields_read(
+                r->kernel->arena,
+                arena_strndup(r->kernel->arena, open + 1, len - 1), to,
+                &position)
+          : NULL;
+  r->token += error ? 1 + position : 0;
+  return error;
+}
+
+/* Returns true if a loop nest is `by gemm`. */
+static bool read_all_gemm_fields(ScheduleReader *r, GemmFields *fields,
+                                 const char **error) {
+  bool found = false;
+  *error = NULL;
+  for (uint32_t j = 0; !*error && j < MAX_KERNEL_LOOPS; j++) {
+    const char *text = after_by_gemm(r, j);
+    found |= text != NULL;
+    *error = text ? read_gemm_fields(r, j, text, &fields[j]) : NULL;
+  }
+  return found;
+}
+
+static bool has_fields(const Schedule *s, uint32_t loop) {
+  for (uint32_t j = 0; j < GEMM_FIELD_COUNT; j++)
+    if (gemm_fields_set(s, loop)->of[j])
+      return true;
+  return false;
 }
 
 static const char *read_nests(ScheduleReader *r, Schedule *s) {
@@ -342,8 +400,12 @@ static const char *read_nests(ScheduleReader *r, Schedule *s) {
                   ? arena_printf(k->arena, "the kernel has %u loop nests",
                                  k->loops.len)
                   : NULL;
-    else if (is_by_gemm(r, j))
-      error = is_gemm(s, j) ? NULL : "this loop nest is no matrix product";
+    else if (after_by_gemm(r, j))
+      error = !is_gemm(s, j)    ? "this loop nest is no matrix product"
+              : s->gemm_tilings ? gemm_fields_refusal(k, s, j)
+              : has_fields(s, j)
+                  ? "a batch of small products has no fields"
+                  : NULL;
     else if (r->loops[j].steps && is_gemm(s, j))
       error = "this loop nest is a matrix product: write `by gemm` here, or "
               "steps for each";
@@ -368,14 +430,16 @@ static const char *read_schedule(ScheduleReader *r, uint32_t bytes,
   error = error ? error : read_loops(r);
   if (error)
     return error;
-  bool by_gemm = false;
-  for (uint32_t j = 0; j < MAX_KERNEL_LOOPS; j++)
-    by_gemm |= is_by_gemm(r, j);
+  GemmFields *fields = NEW_ARRAY(k->arena, GemmFields, MAX_KERNEL_LOOPS);
+  memset(fields, 0, MAX_KERNEL_LOOPS * sizeof *fields);
+  bool by_gemm = read_all_gemm_fields(r, fields, &error);
+  if (error)
+    return error;
   r->token = head;
   if (by_gemm) {
     if (r->head.axis_count || r->head.width)
       return "the tasks of a kernel with `by gemm` are those of the product";
-    schedule_choose(k, bytes, true, s);
+    schedule_choose_with(k, bytes, true, fields, s);
     return read_nests(r, s);
   }
   uint32_t widest = bytes / (vector_axis_needs_64bit(k, NULL) ? 8 : 4);

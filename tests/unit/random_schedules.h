@@ -166,6 +166,48 @@ static int64_t unrolled(const Nest *n) {
   return count;
 }
 
+/* Random fields of a matmul. */
+static const char *random_gemm(RandomSchedule *r) {
+  static const struct {
+    const char *key;
+    uint32_t max, of;
+  } fields[] = {{"mr", 14, 1},     {"nr", 4, 0},          {"kc", 40, 1},
+                {"rows", 12, 4},   {"span", 5, 8},        {"columns", 4, 16},
+                {"columns", 9, 1}, {"image_rows", 10, 1}};
+  Buffer out = {.arena = r->arena};
+  uint32_t width = cpu_vector_bytes() / (4 << below(r, 2));
+  buffer_puts(&out, "by gemm {");
+  for (size_t j = 0; j < ARRAY_LEN(fields); j++)
+    if (below(r, 3) == 0)
+      buffer_printf(&out, " %s=%u", fields[j].key,
+                    (1 + below(r, fields[j].max)) *
+                        (fields[j].of ? fields[j].of : width));
+  if (below(r, 4) == 0)
+    buffer_printf(&out, " along=%s", below(r, 2) ? "channels" : "positions");
+  buffer_puts(&out, "}");
+  return out.text;
+}
+
+/* Schedules of a kernel with matmuls; NULL: it has none. */
+static const char *random_gemms(RandomSchedule *r) {
+  bool found = false;
+  r->head = "";
+  for (uint32_t j = 0; j < MAX_KERNEL_LOOPS / 4; j++) {
+    r->steps[j] = "by gemm";
+    bool refused = is_refused(r);
+    found |= !refused;
+    for (uint32_t i = 0; i < STEPS && !refused; i++) {
+      const char *before = r->steps[j];
+      r->steps[j] = random_gemm(r);
+      if (is_refused(r))
+        r->steps[j] = before;
+    }
+    if (refused)
+      r->steps[j] = NULL;
+  }
+  return found ? whole_text(r) : NULL;
+}
+
 /* A schedule that is not refused, and that depends on the kernel only; NULL:
  * none was found. */
 static const char *random_schedule(const Kernel *k) {
@@ -175,6 +217,10 @@ static const char *random_schedule(const Kernel *k) {
   for (size_t j = 0; j < text.len; j++)
     if (!isdigit((unsigned char)text.text[j])) /* nodes are numbered */
       r.state = r.state * 31 + (unsigned char)text.text[j];
+  const char *gemms = below(&r, 3) ? random_gemms(&r) : NULL;
+  if (gemms)
+    return gemms;
+  memset(r.steps, 0, sizeof r.steps);
   bool refused = true;
   for (uint32_t j = 0; refused && j < HEADS; j++) {
     r.head = random_head(&r);

@@ -1,0 +1,61 @@
+#!/bin/bash
+# Random fields of `by gemm` in the schedules of matrix products and convolutions
+# on the CPU: each gives the results of the chosen schedule, with one thread and
+# with two, or is refused with its place.
+#
+#     tests/check_gemmschedules.sh [SEED [COUNT]]
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+need_compiler
+command -v python3 >/dev/null || { echo 'skipped: no python3'; exit 0; }
+unset AXON_SCHEDULES
+export AXON_TARGET=cpu AXON_TINY=0
+cd "$work" || exit 1
+cp "$here/tests/schedules/gemm.axn" .
+"$AXON" gemm.axn >expected || fail 'gemm.axn'
+"$AXON" run --target reference gemm.axn >reference || fail 'reference'
+cmp -s expected reference || fail "$(diff expected reference)"
+"$AXON" plan --schedule gemm.axn >chosen.axs || fail "$(cat chosen.axs)"
+for field in mr nr kc rows columns image_rows along; do
+  grep -q "by gemm {.*$field=" chosen.axs || fail "no product has $field"
+done
+"$AXON" plan --schedule --schedules chosen.axs gemm.axn >again
+cmp -s chosen.axs again || fail "other schedules: $(diff chosen.axs again)"
+
+# ---- refusals ----
+cat >product.axn <<'END'
+val a : f32[70, 300] = for i < 70, j < 300 => f32 (i * j % 7)
+val w : f32[300, 130] = for i < 300, j < 130 => f32 (i * j % 5)
+do print (sum (force (a @ w)))
+END
+kernel=$("$AXON" plan --schedule product.axn | grep -B1 'by gemm' | head -1)
+while IFS='|' read -r schedule message; do
+  printf '%s\n%s\n' "$kernel" "${schedule/#by/1: by}" >refused.axs
+  "$AXON" plan --schedules refused.axs product.axn >out 2>&1
+  status=$?
+  [ $status = 1 ] || fail "\`$schedule\`: status $status: $(head -3 out)"
+  grep -qF -- "$message" out ||
+    fail "\`$schedule\`: expected \`$message\`: $(head -3 out)"
+  grep -q 'refused.axs:2:' out ||
+    fail "\`$schedule\` has no place: $(head -3 out)"
+done <"$here/tests/schedules/refused_gemm"
+
+# ---- random fields ----
+refused=0 first=${1:-1} count=${2:-40}
+for ((seed = first; seed < first + count; seed++)); do
+  python3 "$here/tests/schedules/change.py" "$seed" <chosen.axs >changed.axs
+  if AXON_THREADS=$((1 + seed % 2)) \
+      "$AXON" --schedules changed.axs gemm.axn >got 2>&1
+  then
+    cmp -s expected got ||
+      fail "seed $seed: $(diff expected got; diff chosen.axs changed.axs)"
+  elif grep -q 'error\[E0523\]: changed.axs:[0-9]*:[0-9]*: ' got; then
+    refused=$((refused + 1))
+  else
+    fail "seed $seed: $(head -5 got; diff chosen.axs changed.axs)"
+  fi
+done
+echo "$count schedules, $refused refused"
+[ "$((10 * refused))" -le "$((9 * count))" ] || fail "$refused of $count refused"
+exit "$bad"
