@@ -36,19 +36,23 @@ cat >body.axn <<'END'
 schedule layer =
   (* the product has tiles in registers *)
   kernel h
-    tasks i0 6, i1 16; width 4
-    1: tile i2 32; run i2.1; tile i1 4 peel; tile i1.1 2 if; unroll i1.1;
+    tasks i0 6, i1 16; width HALF
+    1: tile i2 32; run i2.1; tile i1 HALF peel; tile i1.1 2 if; unroll i1.1;
        tile i0 6 if; unroll i0; order i0.1, i1.2, i2.1, i2, i0, i1.1, i1;
        lanes i1
 
 schedule rows =
-  tasks i0; width 4
-  1: tile i1 8; run i1.1; tile i1 4; lanes i1
+  tasks i0; width HALF
+  1: tile i1 8; run i1.1; tile i1 HALF; lanes i1
 
 do print (rows x, layer x)
 do print (sum (grad (fn x => sum (layer x)) x))
 END
 sed '/^schedule/,/^$/d' body.axn | cat head.axn - >plain.axn
+# Vectors of half as many lanes as the chosen ones are for each machine.
+half=$(($("$AXON" plan --schedule plain.axn |
+  grep -om1 'width [0-9]*' | cut -c7-) / 2))
+sed -i "s/HALF/$half/" body.axn
 cat head.axn body.axn >program.axn
 "$AXON" plain.axn >expected || fail 'plain.axn'
 "$AXON" program.axn >got 2>errors || fail "program.axn: $(cat errors)"
@@ -60,10 +64,10 @@ sed -n '/^schedule/,/^$/p' program.axn >declarations
 sed -n '/^schedule/,/^$/p' formatted | cmp - declarations ||
   fail 'fmt changes the declarations'
 "$AXON" plan --schedule program.axn >printed
-for schedule in 'tasks i0 6, i1 16; width 4' 'tile i1 8; run i1.1; tile'; do
+for schedule in "tasks i0 6, i1 16; width $half" 'tile i1 8; run i1.1; tile'; do
   grep -qF "$schedule" printed || fail "not used: $schedule: $(cat printed)"
 done
-"$AXON" plan --schedule plain.axn | grep -q 'i1 16; width 4' &&
+"$AXON" plan --schedule plain.axn | grep -q "i1 16; width $half" &&
   fail 'a schedule without a declaration'
 "$AXON" check program.axn >out 2>&1 || fail "check: $(cat out)"
 # A later declaration replaces an earlier one, also a wrong one.
@@ -172,7 +176,8 @@ fun layer (x : f32[n, k]) (w : f32[k, m]) = nn.gelu (x @ w)
 END
 "$AXON" build --schedule -o one.c build.axn >one.axs || fail 'build --schedule'
 grep -q '^kernel' one.axs || fail "build: no schedules: $(cat one.axs)"
-steps='tile i1 128; run i1.1; tile i1 8 peel; lanes i1'
+lanes=$(grep -B9 parts one.axs | grep -o 'width [0-9]*' | tail -1 | cut -c7-)
+steps="tile i1 128; run i1.1; tile i1 $lanes peel; lanes i1"
 sed "/parts/s/1: .*/1: $steps/" one.axs >changed.axs
 "$AXON" build --schedule --schedules changed.axs -o two.c build.axn >two.axs ||
   fail 'build --schedules'
