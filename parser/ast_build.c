@@ -524,12 +524,15 @@ Dec *dec_new(ParseState *ps, DecKind kind, Span span) {
   return dec;
 }
 
+/* `schedule NAME = TEXT` or `kernel NAME : TEXT`. */
 Dec *dec_schedule(ParseState *ps, StringLiteral text, Span span) {
-  Dec *dec = dec_new(ps, DEC_SCHEDULE, span);
-  const char *name = text.text + strlen("schedule");
+  bool is_kernel = text.text[0] == 'k';
+  Dec *dec = dec_new(ps, is_kernel ? DEC_KERNEL : DEC_SCHEDULE, span);
+  const char *name =
+      text.text + (is_kernel ? strlen("kernel") : strlen("schedule"));
   name += strspn(name, " \t");
-  size_t len = strcspn(name, " \t\r=");
-  const char *body = strchr(name, '=') + 1;
+  size_t len = strcspn(name, " \t\r=:");
+  const char *body = strchr(name, is_kernel ? ':' : '=') + 1;
   dec->name = intern(ps->interner, name, len);
   dec->name_span.file = dec->text_span.file = span.file;
   dec->name_span.start = span.start + (uint32_t)(name - text.text);

@@ -619,7 +619,10 @@ static void dump_dec(Buffer *b, const Dec *dec) {
     buffer_printf(b, "(open %s)", dec->id->text);
     break;
   case DEC_SCHEDULE:
-    buffer_printf(b, "(schedule %s ", dec->name->text);
+  case DEC_KERNEL:
+    buffer_printf(b, "(%s %s ",
+                  dec->kind == DEC_KERNEL ? "kernel" : "schedule",
+                  dec->name->text);
     dump_quoted(b, dec->text, (uint32_t)strlen(dec->text));
     buffer_putc(b, ')');
     break;

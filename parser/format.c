@@ -315,7 +315,8 @@ static Doc *dec_doc(Formatter *f, const Dec *dec) {
   case DEC_IMPORT:
   case DEC_OPEN:
     return import_doc(f, dec);
-  case DEC_SCHEDULE: /* as it is written */
+  case DEC_SCHEDULE: /* as they are written */
+  case DEC_KERNEL:
     return doc_text(f->arena, f->text + dec->span.start,
                     dec->span.end - dec->span.start);
   case DEC_DO:

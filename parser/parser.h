@@ -344,6 +344,7 @@ typedef enum DecKind {
   DEC_OPEN,     /* id */
   DEC_DO,       /* expr */
   DEC_SCHEDULE, /* name, text */
+  DEC_KERNEL,   /* the same */
   DEC_EXPR,     /* a bare expression expr; only in the REPL and with -e */
 } DecKind;
 
@@ -382,7 +383,7 @@ struct Dec {
   const char *path; /* DEC_IMPORT "path"; or NULL */
   Sym *id;          /* DEC_IMPORT id, DEC_OPEN id */
   Sym *as;          /* DEC_IMPORT; or NULL */
-  const char *text; /* DEC_SCHEDULE: the text after = */
+  const char *text; /* DEC_SCHEDULE: the text after =; DEC_KERNEL: after : */
   Span text_span;
   uint32_t depth;
 };

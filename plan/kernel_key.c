@@ -100,7 +100,7 @@ static ArtifactKey key_of(const FusionGroup *c, KeyKind kind) {
   hash_number(&b, k->recomputes); /* it may have another schedule */
   if (kind == KEY_OF_CODE && k->graph->schedules)
     for (uint32_t j = 0; j < c->nodes.len; j++)
-      hash_number(&b, schedule_number(k->graph, c->nodes.at[j]));
+      schedule_put_declared(k->graph, c->nodes.at[j], &b);
   for (uint32_t j = 0; j < k->inputs.len; j++)
     hash_number(&b, k->inputs.at[j]->dtype);
   for (uint32_t j = 0; j < k->loops.len; j++)

@@ -369,20 +369,57 @@ static bool has_span(const Node *n, Span span) {
          n->span.end == span.end && !n->reverse_of;
 }
 
-void schedule_declare(Graph *g, Arena *arena, ScheduleEntry *e) {
+static ScheduleTable *declared_schedules(Graph *g, Arena *arena) {
   if (!g->schedules) {
     g->schedules = NEW(arena, ScheduleTable);
     *g->schedules = (ScheduleTable){0};
   }
   g->schedules->has_failed = false;
-  VEC_PUSH(arena, g->schedules->entries, e);
+  return g->schedules;
+}
+
+void schedule_declare(Graph *g, Arena *arena, ScheduleEntry *e) {
+  VEC_PUSH(arena, declared_schedules(g, arena)->entries, e);
+}
+
+void schedule_declare_micro_kernel(Graph *g, Arena *arena,
+                                   const MicroKernel *m) {
+  VEC_PUSH(arena, declared_schedules(g, arena)->micro_kernels, m);
+}
+
+const MicroKernel *schedule_micro_kernel(const Graph *g, const char *name) {
+  const ScheduleTable *t = g->schedules;
+  for (uint32_t j = t ? t->micro_kernels.len : 0; j-- > 0;)
+    if (strcmp(t->micro_kernels.at[j]->name, name) == 0)
+      return t->micro_kernels.at[j];
+  return NULL;
+}
+
+/* The number of the declared schedule of a node, from 1 on, or 0. */
+static uint32_t entry_number(const ScheduleTable *t, const Node *n) {
+  for (uint32_t j = t->entries.len; j-- > 0;)
+    if (has_span(n, t->entries.at[j]->span))
+      return j + 1;
+  return 0;
 }
 
 uint32_t schedule_number(const Graph *g, const Node *n) {
-  for (uint32_t j = g->schedules ? g->schedules->entries.len : 0; j-- > 0;)
-    if (has_span(n, g->schedules->entries.at[j]->span))
-      return j + 1;
-  return 0;
+  const ScheduleTable *t = g->schedules;
+  return t ? entry_number(t, n) + t->micro_kernels.len * (t->entries.len + 1)
+           : 0;
+}
+
+void schedule_put_declared(const Graph *g, const Node *n, Buffer *out) {
+  const ScheduleTable *t = g->schedules;
+  uint32_t number = t ? entry_number(t, n) : 0;
+  if (number)
+    buffer_puts(out, t->entries.at[number - 1]->text);
+  buffer_putc(out, 0);
+  for (uint32_t j = 0; t && j < t->micro_kernels.len; j++) {
+    buffer_puts(out, t->micro_kernels.at[j]->name);
+    buffer_puts(out, t->micro_kernels.at[j]->text);
+    buffer_putc(out, 0);
+  }
 }
 
 static ScheduleEntry *find_declared(const FusionGroup *c, const char *arch) {

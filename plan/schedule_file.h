@@ -49,8 +49,26 @@ typedef struct ScheduleEntry {
   char refusal[160]; /* of a rule: why it was not used; or empty */
 } ScheduleEntry;
 
+/* A register tile of matrix products that a program defines in C: it adds the
+ * product of `rows` rows and `columns` columns to the result.  The text defines
+ * this function:
+ *
+ *     void NAME(const T *a, long a_row, long a_term, const T *b, long b_term,
+ *               long terms, T *c, long c_row, int add);
+ *
+ * It computes c[i * c_row + j] = (add ? c[i * c_row + j] : 0) +
+ *     sum over k < terms of a[i * a_row + k * a_term] * b[k * b_term + j] */
+typedef struct MicroKernel {
+  const char *name, *text; /* text: C */
+  Dtype dtype;             /* f32 or f64 */
+  uint32_t rows, columns;
+  const char *path; /* of the program, and the line where the text begins */
+  uint32_t line;
+} MicroKernel;
+
 typedef struct ScheduleTable {
   VEC(ScheduleEntry *) entries; /* a later one replaces an earlier one */
+  VEC(const MicroKernel *) micro_kernels; /* the same */
   bool has_failed;
   Fault fault; /* of the first schedule that could not be applied */
   Span where;  /* the place of the error in the program */
@@ -75,15 +93,23 @@ size_t schedule_blank_comments(char *text);
 void schedule_put_comment(Buffer *out, const char *text);
 /* Adds a declared schedule.  Errors of earlier ones no longer count. */
 void schedule_declare(Graph *g, Arena *arena, ScheduleEntry *e);
+/* Adds a micro-kernel; the same. */
+void schedule_declare_micro_kernel(Graph *g, Arena *arena,
+                                   const MicroKernel *m);
+/* The micro-kernel of this name, or NULL. */
+const MicroKernel *schedule_micro_kernel(const Graph *g, const char *name);
 
 /* The number of entries, and one of them. */
 uint32_t schedule_file_count(void);
 const ScheduleEntry *schedule_file_entry(uint32_t at);
 /* The entry of a kernel, or NULL.  arch: NULL for the CPU. */
 ScheduleEntry *schedule_find(const FusionGroup *c, const char *arch);
-/* The declared schedule of a node as a number; 0: none.  Equal plans have equal
- * numbers. */
+/* The declared schedule of a node as a number; 0: there are none.  Equal plans
+ * of one graph have equal numbers. */
 uint32_t schedule_number(const Graph *g, const Node *n);
+/* Appends the text of the declared schedule of a node, and of all
+ * micro-kernels. */
+void schedule_put_declared(const Graph *g, const Node *n, Buffer *out);
 /* The first rule for these operands, or NULL. */
 ScheduleEntry *schedule_file_find_rule(ScheduleEntryKind kind, const char *arch,
                                        Dtype dtype, double m, double n,

@@ -19,6 +19,12 @@ SessionStatus session_run_pending(Session *s);
 bool schedule_declaration_read(Session *s, const Program *program,
                                const Dec *dec);
 
+/* ---- kernel_declaration.c ---- */
+
+/* Adds the micro-kernel that `dec` declares to the graph.  Returns false after
+   an error. */
+bool kernel_declaration_read(Session *s, const Dec *dec);
+
 /* ---- stdlib_lookup.c: callbacks of the checker ---- */
 
 Dec *stdlib_find_dec(void *owner, Sym *module, Sym *name);

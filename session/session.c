@@ -215,6 +215,8 @@ static bool check_dec(Session *s, Module *module, const Program *program,
     VEC_PUSH(s->arena, s->main_decs, dec);
   if (dec->kind == DEC_SCHEDULE)
     return schedule_declaration_read(s, program, dec);
+  if (dec->kind == DEC_KERNEL)
+    return kernel_declaration_read(s, dec);
   if (bare)
     bind_to_it(s, dec);
   Checked checked = {0};
@@ -397,8 +399,10 @@ static SessionStatus parse_input(Session *s, const SourceInput *text,
     return SESSION_INCOMPLETE;
   const Dec *last =
       program->dec_count ? program->decs[program->dec_count - 1] : NULL;
-  bool has_no_text = last && last->kind == DEC_SCHEDULE &&
-                     !last->text[strspn(last->text, " \t\r\n")];
+  bool has_no_text =
+      (last && last->kind == DEC_SCHEDULE &&
+       !last->text[strspn(last->text, " \t\r\n")]) ||
+      (last && last->kind == DEC_KERNEL && !strchr(last->text, '\n'));
   if ((program->incomplete || has_no_text) && !text->is_complete) {
     session_clear_diags(s);
     return SESSION_INCOMPLETE;

@@ -109,6 +109,7 @@ static void add_dec(Embed *e, const Dec *dec) {
   case DEC_OPEN:
   case DEC_DO:
   case DEC_SCHEDULE:
+  case DEC_KERNEL:
   case DEC_EXPR:
     diag_error(&e->diags, 0, dec->span, "a library file only defines");
     break;

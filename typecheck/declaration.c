@@ -200,8 +200,10 @@ void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
   case DEC_EXPR:
     infer_do(c, dec, out, &type);
     break;
+  case DEC_KERNEL:
   case DEC_SCHEDULE: /* the session reads those of the top level */
-    error_at(c, 523, dec->span, "schedules are declared at top level");
+    error_at(c, 523, dec->span,
+             "schedules and micro-kernels are declared at top level");
     break;
   }
 }

@@ -104,6 +104,8 @@ void emit_batched_gemm_call(Emitter *e, Buffer *out);
 
 /* Emits the functions that the matmuls of a kernel call. */
 void emit_gemm_functions(Emitter *e, Buffer *out);
+/* The texts of micro-kernels, behind all other code. */
+void emit_micro_kernel_texts(Emitter *e, Buffer *out);
 /* Packs the operand that all rows of a task share, before the loop over
  * rows. */
 void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop);

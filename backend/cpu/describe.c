@@ -4,6 +4,7 @@
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/schedule_make.h"
 #include "plan/observer.h"
+#include "plan/schedule_file.h"
 #include "support/arena_text.h"
 
 static const char *describe_tasks(const Kernel *k, const Schedule *s,
@@ -78,9 +79,12 @@ static const char *describe_gemm_tiles(const Kernel *k, const Schedule *s,
     if (!t->is_gemm)
       continue;
     bool vectorize_channels = t->window && t->window->vectorize_channels;
-    buffer_printf(&out, "%s%u × %u in registers%s, left %s, right %s",
+    buffer_printf(&out, "%s%u × %u in registers%s%s, left %s, right %s",
                   out.len ? "; " : "", t->mr, t->nr_vectors * s->width,
-                  t->element_dtype == DT_I32 ? " with bf16 pairs" : "",
+                  t->element_dtype == DT_I32 ? " with bf16 pairs"
+                  : t->micro                 ? " by "
+                                             : "",
+                  t->micro ? t->micro->name : "",
                   vectorize_channels ? "a convolution window"
                                      : describe_packing(&t->a),
                   describe_packing(vectorize_channels ? &t->a : &t->b));

@@ -2,6 +2,7 @@
  * loops around it. */
 #include "backend/cpu/gemm.h"
 
+#include "backend/cpu/micro_kernel.h"
 #include "backend/cpu/prepack.h"
 #include "machine/limits/cpu.h"
 
@@ -175,6 +176,8 @@ static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
              *of = gemm_load_type(t);
   char v = type[0];
   bool vectorize_channels = t->window && t->window->vectorize_channels;
+  bool is_micro = t->micro && variant.mr == t->mr && !variant.is_partial &&
+                  variant.nr_vectors == t->nr_vectors && !variant.prefetches;
   const char *accumulate =
       variant.prefetches
           ? format(e, ", int64_t each%s,\nconst %s *next",
@@ -192,6 +195,13 @@ static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
                     ? "groups, int64_t group, int64_t row, int64_t taken"
                     : "depth",
                 type, accumulate);
+  if (is_micro) {
+    bool by_columns = gemm_rows_are_contiguous(t);
+    buffer_printf(out, "%s(a, %s, %s, b, ldb, depth, c, ldc, more);\n}\n",
+                  t->micro->name, by_columns ? "1" : "lda",
+                  by_columns ? "lda" : "1");
+    return;
+  }
   emit_micro_kernel_loop(e, t, &variant, out);
   for (uint32_t i = 0; i < variant.mr; i++)
     for (uint32_t j = 0; j < variant.nr_vectors; j++)
@@ -340,8 +350,22 @@ static void emit_loop_kernels(Emitter *e, const GemmTiling *t,
     emit_conv_tile_dispatch(e, t, loop_index, out);
 }
 
+/* The micro-kernel of a loop, if no earlier loop has it. */
+static const MicroKernel *new_micro_kernel(const Emitter *e, uint32_t loop) {
+  const MicroKernel *m = tiling_of(e, loop)->micro;
+  for (uint32_t j = 0; j < loop; j++)
+    if (tiling_of(e, j)->micro == m)
+      return NULL;
+  return m;
+}
+
 void emit_gemm_functions(Emitter *e, Buffer *out) {
   char transposed[4] = "";
+  for (uint32_t j = 0; j < e->kernel->loops.len; j++) {
+    const MicroKernel *m = new_micro_kernel(e, j);
+    if (m)
+      micro_kernel_declare(out, m);
+  }
   for (uint32_t j = 0; j < e->kernel->loops.len; j++) {
     const GemmTiling *t = tiling_of(e, j);
     if (!t->is_gemm)
@@ -354,6 +378,14 @@ void emit_gemm_functions(Emitter *e, Buffer *out) {
       transposed[strlen(transposed)] = v;
     }
     emit_loop_kernels(e, t, j, out);
+  }
+}
+
+void emit_micro_kernel_texts(Emitter *e, Buffer *out) {
+  for (uint32_t j = 0; j < e->kernel->loops.len; j++) {
+    const MicroKernel *m = new_micro_kernel(e, j);
+    if (m)
+      buffer_printf(out, "%s\n", m->text);
   }
 }
 

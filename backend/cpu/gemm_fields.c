@@ -2,6 +2,7 @@
 #include "backend/cpu/gemm_fields.h"
 
 #include "backend/cpu/gemm_tiling.h"
+#include "backend/cpu/micro_kernel.h"
 #include "machine/limits/planner.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
@@ -75,7 +76,12 @@ static void print_field(Buffer *out, GemmField field, int64_t value) {
 void gemm_fields_print(Buffer *out, const Kernel *k, const Schedule *s,
                        uint32_t loop) {
   GemmFields f = fields_of(k, s, loop);
+  const MicroKernel *micro = s->gemm_tilings->by_loop[loop].micro;
   const char *separator = "";
+  if (micro) {
+    buffer_printf(out, "micro=%s", micro->name);
+    separator = " ";
+  }
   for (uint32_t j = 0; j < GEMM_FIELD_COUNT; j++) {
     if (!f.of[j])
       continue;
@@ -107,24 +113,58 @@ static int64_t read_value(uint32_t field, const char *text, size_t len) {
   return has_words(field) || number > INT32_MAX ? 0 : number;
 }
 
-const char *gemm_fields_read(Arena *arena, const char *text, GemmFields *to,
+/* Reads the name of a micro-kernel, whose tile is set, too. */
+static const char *read_micro(const Kernel *k, const char *text, size_t len,
+                              GemmFields *to) {
+  const char *name = arena_strndup(k->arena, text, len);
+  to->micro = schedule_micro_kernel(k->graph, name);
+  if (!to->micro)
+    return arena_printf(k->arena,
+                        "no micro-kernel of the program is named %s: write "
+                        "`kernel %s : f32[M, k] @ f32[k, N] = c` and its code",
+                        name, name);
+  const int64_t sizes[2] = {to->micro->rows, to->micro->columns};
+  for (uint32_t j = GEMM_MR; j <= GEMM_NR; j++) {
+    if (to->of[j] && to->of[j] != sizes[j])
+      return arena_printf(k->arena, "micro=%s has %s=%lld", name, keys[j],
+                          (long long)sizes[j]);
+    to->of[j] = sizes[j];
+  }
+  return NULL;
+}
+
+static const char *read_field(const Kernel *k, const char *text, size_t len,
+                              GemmFields *to) {
+  size_t name = strcspn(text, "= \t\r\n");
+  const char *value = text + name + (name < len);
+  size_t value_len = len - (size_t)(value - text);
+  uint32_t field = 0;
+  if (name == 5 && memcmp(text, "micro", 5) == 0)
+    return read_micro(k, value, value_len, to);
+  while (field < GEMM_FIELD_COUNT && (strlen(keys[field]) != name ||
+                                      memcmp(keys[field], text, name) != 0))
+    field++;
+  if (field == GEMM_FIELD_COUNT)
+    return arena_printf(k->arena, "%.*s is not a field of gemm", (int)name,
+                        text);
+  int64_t number = read_value(field, value, value_len);
+  if (!number)
+    return arena_printf(k->arena, "%.*s: invalid value of %s", (int)len, text,
+                        keys[field]);
+  if (to->of[field] && (to->of[field] != number || !to->micro))
+    return arena_printf(k->arena, "%s is set twice", keys[field]);
+  to->of[field] = number;
+  return NULL;
+}
+
+const char *gemm_fields_read(const Kernel *k, const char *text, GemmFields *to,
                              uint32_t *at) {
   for (const char *p = text; *(p += strspn(p, " \t\r\n"));) {
-    size_t len = strcspn(p, " \t\r\n"), name = strcspn(p, "= \t\r\n");
-    uint32_t field = 0;
+    size_t len = strcspn(p, " \t\r\n");
     *at = (uint32_t)(p - text);
-    while (field < GEMM_FIELD_COUNT && (strlen(keys[field]) != name ||
-                                        memcmp(keys[field], p, name) != 0))
-      field++;
-    if (field == GEMM_FIELD_COUNT)
-      return arena_printf(arena, "%.*s is not a field of gemm", (int)name, p);
-    if (to->of[field])
-      return arena_printf(arena, "%s is set twice", keys[field]);
-    to->of[field] =
-        name < len ? read_value(field, p + name + 1, len - name - 1) : 0;
-    if (!to->of[field])
-      return arena_printf(arena, "%.*s: invalid value of %s", (int)len, p,
-                          keys[field]);
+    const char *error = read_field(k, p, len, to);
+    if (error)
+      return error;
     p += len;
   }
   return NULL;
@@ -141,13 +181,27 @@ static const char *refuse_tile(const Kernel *k, const Schedule *s,
                         (long long)set->of[GEMM_NR]);
   int64_t registers = vector_registers(s->vector_bytes),
           vectors = t->nr_vectors, needed = tile_registers(t->mr, vectors);
-  if ((set->of[GEMM_MR] || set->of[GEMM_NR]) && needed > registers)
+  if ((set->of[GEMM_MR] || set->of[GEMM_NR]) && needed > registers &&
+      !set->micro)
     return arena_printf(k->arena,
                         "a tile of %u rows x %lld vectors needs %lld vector "
                         "registers: there are %lld",
                         t->mr, (long long)vectors, (long long)needed,
                         (long long)registers);
   return NULL;
+}
+
+static const char *refuse_micro(const Kernel *k, const GemmFields *set,
+                                const GemmTiling *t) {
+  const MicroKernel *m = set->micro;
+  if (!m)
+    return NULL;
+  if (t->window)
+    return "a convolution has no micro-kernel";
+  if (t->element_dtype != m->dtype)
+    return arena_printf(k->arena, "micro=%s is for products of %s", m->name,
+                        dtype_info[m->dtype].name);
+  return micro_kernel_refusal(k->arena, m);
 }
 
 /* Iterations of a task along an axis: at most those of the axis, and a multiple
@@ -207,6 +261,7 @@ const char *gemm_fields_refusal(const Kernel *k, const Schedule *s,
   const GemmTiling *t = &s->gemm_tilings->by_loop[loop];
   GemmFields is = fields_of(k, s, loop);
   const char *error = refuse_tile(k, s, set, t);
+  error = error ? error : refuse_micro(k, set, t);
   error = error ? error : refuse_blocks(k, s, set, t);
   for (uint32_t j = 0; !error && j < GEMM_FIELD_COUNT; j++)
     if (set->of[j] && !is.of[j])

@@ -1,8 +1,10 @@
 /* backend/cpu: the fields of matmuls in schedules, which a user may set:
  *
  *     1: by gemm {mr=6 nr=16 kc=512 rows=96 columns=256}
+ *     2: by gemm {micro=NAME}
  *
- * The chooser takes the fields that are set, and chooses the others. */
+ * A micro-kernel of the program (plan/schedule_file.h) sets mr and nr.  The
+ * chooser takes the fields that are set, and chooses the others. */
 #ifndef AXON_CPU_GEMM_FIELDS_H
 #define AXON_CPU_GEMM_FIELDS_H
 
@@ -19,7 +21,8 @@ typedef enum GemmField {
 enum { GEMM_ALONG_POSITIONS = 1, GEMM_ALONG_CHANNELS };
 
 typedef struct GemmFields {
-  int64_t of[GEMM_FIELD_COUNT]; /* 0: not set */
+  int64_t of[GEMM_FIELD_COUNT];    /* 0: not set */
+  const struct MicroKernel *micro; /* computes register tiles; NULL: not set */
 } GemmFields;
 
 /* The fields that the user set for a loop of the kernel. */
@@ -28,8 +31,8 @@ const GemmFields *gemm_fields_set(const Schedule *s, uint32_t loop);
 void gemm_fields_print(Buffer *out, const Kernel *k, const Schedule *s,
                        uint32_t loop);
 /* Reads fields up to the end of the text.  Returns NULL, or an error in the
- * arena; *at is then its position. */
-const char *gemm_fields_read(Arena *arena, const char *text, GemmFields *to,
+ * arena of the kernel; *at is then its position. */
+const char *gemm_fields_read(const Kernel *k, const char *text, GemmFields *to,
                              uint32_t *at);
 /* Returns NULL if the schedule has the fields that the user set; otherwise the
  * reason for which it does not, in the arena of the kernel. */

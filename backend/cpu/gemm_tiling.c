@@ -635,6 +635,7 @@ static void choose_gemm_sizes(GemmChooser *c, uint32_t loop_index) {
           n = loop_extent_hint(loop, t->n_axis);
   int64_t depth = extent_hint(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->accumulator_dtype].bytes;
+  t->micro = set->micro;
   register_tile_choose(t, c->s, set, m, n, extent_is_static(loop->graph, rows));
   t->reads_b_unpacked = gemm_operand_may_read_b_unpacked(t, loop, c->s);
   if (t->reads_b_unpacked)
@@ -759,6 +760,13 @@ static void choose_all_prepacking(const GemmChooser *c) {
   for (uint32_t j = 0; j < c->k->loops.len; j++)
     if (c->is_product[j] && !c->k->loops.at[j]->accumulated_axes)
       choose_prepacking(c, &c->s->gemm_tilings->by_loop[j]);
+}
+
+bool gemm_tilings_have_micro_kernel(const Kernel *k, const Schedule *s) {
+  for (uint32_t j = 0; s->gemm_tilings && j < k->loops.len; j++)
+    if (s->gemm_tilings->by_loop[j].micro)
+      return true;
+  return false;
 }
 
 bool gemm_tiling_choose(Kernel *k, Schedule *s) {

@@ -38,6 +38,7 @@ typedef struct GemmTiling {
   uint32_t m_axis, n_axis;
   Operand a, b;
   uint32_t mr, nr_vectors; /* rows and vectors of a register tile */
+  const struct MicroKernel *micro; /* computes full tiles; NULL: none */
   bool has_short_tiles; /* convolutions: there are also tiles with fewer rows */
   bool has_mr_minus_one; /* remainder rows use tiles of mr - 1 rows, if these
                             divide them evenly */
@@ -97,6 +98,8 @@ static inline bool gemm_tiling_epilogue_per_block(const Schedule *s) {
   return s->gemm_tilings && s->gemm_tilings->by_loop[0].epilogue_per_block;
 }
 
+/* True if a tile runs a micro-kernel of the user. */
+bool gemm_tilings_have_micro_kernel(const Kernel *k, const Schedule *s);
 /* Finds the matmuls of the kernel and a schedule for all of them.  Returns
  * false if there are none, or if ordinary loops are faster. */
 bool gemm_tiling_choose(Kernel *k, Schedule *s);

@@ -443,5 +443,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   if (s->reduction_chunk && !e->failed)
     emit_combine_partials(e, out);
   emit_prepack_functions(e, out);
+  if (s->gemm_tilings)
+    emit_micro_kernel_texts(e, out);
   return !e->failed;
 }

@@ -1,6 +1,7 @@
 /* The schedule of a kernel: that of a file, or the chosen one. */
 #include "backend/cpu/schedule_make.h"
 
+#include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/schedule_text.h"
 #include "plan/kernel_key.h"
 #include "plan/schedule_file.h"
@@ -29,6 +30,10 @@ bool schedule_make(const FusionGroup *c, Kernel *k, uint32_t bytes,
     return true;
   }
   const char *error = schedule_read(k, bytes, text, &at, s);
+  if (!error && !may_use_bytes && gemm_tilings_have_micro_kernel(k, s)) {
+    at = 0;
+    error = "a micro-kernel is no part of a module: leave out `micro`";
+  }
   if (error)
     schedule_entry_fail(c, e, at, error);
   else

@@ -362,9 +362,8 @@ static const char *read_gemm_fields(ScheduleReader *r, uint32_t at,
     return "expected `by gemm {key=value …}` and no other step";
   const char *error =
       len ? gemm_fields_read(
-                r->kernel->arena,
-                arena_strndup(r->kernel->arena, open + 1, len - 1), to,
-                &position)
+                r->kernel, arena_strndup(r->kernel->arena, open + 1, len - 1),
+                to, &position)
           : NULL;
   r->token += error ? 1 + position : 0;
   return error;

@@ -237,6 +237,7 @@ static void put_dec_symbols(LspRequest *request, const Dec *dec) {
   case DEC_OPEN:
   case DEC_DO:
   case DEC_SCHEDULE:
+  case DEC_KERNEL:
   case DEC_EXPR:
     return;
   }

@@ -1,0 +1,378 @@
+/* Checks the micro-kernels of a program before their first use.
+ *
+ * Operands lie at the begin and at the end of pages whose neighbours cannot be
+ * accessed.  Gaps between their rows are NaN.  So a wrong access ends the
+ * process or changes the result.  The error bound is that of a sum in any order
+ * (Higham, Accuracy and Stability of Numerical Algorithms, 2002, chapter 4). */
+#define _GNU_SOURCE
+#include "backend/cpu/micro_kernel.h"
+
+#include "backend/cpu/compile_process.h"
+#include "machine/limits/cpu.h"
+#include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/buffer.h"
+#include "support/mem.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef void MicroFunction(const void *a, long a_row, long a_term,
+                           const void *b, long b_term, long terms, void *c,
+                           long c_row, int add);
+
+/* ---- source ---- */
+
+static const char *element_type(const MicroKernel *m) {
+  return m->dtype == DT_F64 ? "double" : "float";
+}
+
+static void put_head(Buffer *out, const MicroKernel *m, const char *name) {
+  const char *type = element_type(m);
+  buffer_printf(out,
+                "void %s(const %s *a, long a_row, long a_term, const %s *b, "
+                "long b_term,\nlong terms, %s *c, long c_row, int add)",
+                name, type, type, type);
+}
+
+void micro_kernel_declare(Buffer *out, const MicroKernel *m) {
+  buffer_puts(out, "static ");
+  put_head(out, m, m->name);
+  buffer_puts(out, ";\n");
+}
+
+static void put_source(Buffer *out, const MicroKernel *m) {
+  micro_kernel_declare(out, m);
+  put_head(out, m, "checked");
+  buffer_puts(out, ";\n");
+  put_head(out, m, "checked");
+  buffer_printf(out,
+                " {\n%s(a, a_row, a_term, b, b_term, terms, c, c_row, add);\n}"
+                "\n#line %u \"%s\"\n%s\n",
+                m->name, m->line, m->path, m->text);
+}
+
+/* ---- one case ---- */
+
+typedef struct MicroCase {
+  long terms, a_row, a_term, b_term, c_row;
+  bool adds, at_end, has_nan; /* at_end: operands end at the end of a page */
+} MicroCase;
+
+typedef struct Operands {
+  const MicroKernel *m;
+  char *a, *b, *c;
+  double *start; /* c before the call */
+  uint64_t random;
+} Operands;
+
+static double get(const MicroKernel *m, const void *at, long index) {
+  return m->dtype == DT_F64 ? ((const double *)at)[index]
+                            : (double)((const float *)at)[index];
+}
+
+static void set(const MicroKernel *m, void *at, long index, double value) {
+  if (m->dtype == DT_F64)
+    ((double *)at)[index] = value;
+  else
+    ((float *)at)[index] = (float)value;
+}
+
+static double random_number(Operands *o) {
+  o->random = o->random * 6364136223846793005u + 1442695040888963407u;
+  return (double)(o->random >> 40) / (double)(1 << 23) - 1;
+}
+
+/* Memory of `elements` elements between two pages without access.  NULL: there
+ * is no memory. */
+static char *guarded(const MicroKernel *m, long elements, bool at_end) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE),
+         bytes = (size_t)elements * dtype_info[m->dtype].bytes,
+         inner = (bytes + page) / page * page;
+  char *all = mmap(NULL, inner + 2 * page, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED ||
+      mprotect(all + page, inner, PROT_READ | PROT_WRITE) != 0)
+    return NULL;
+  char *at = all + page + (at_end ? inner - bytes : 0);
+  for (long j = 0; j < elements; j++)
+    set(m, at, j, NAN);
+  return at;
+}
+
+/* Number of elements of an operand of rows x columns with strides. */
+static long extent_of(long rows, long row, long columns, long column) {
+  return rows && columns ? (rows - 1) * row + (columns - 1) * column + 1 : 0;
+}
+
+static bool make_operands(Operands *o, const MicroCase *t) {
+  const MicroKernel *m = o->m;
+  long rows = m->rows, columns = m->columns;
+  o->a = guarded(m, extent_of(rows, t->a_row, t->terms, t->a_term), t->at_end);
+  o->b = guarded(m, extent_of(t->terms, t->b_term, columns, 1), t->at_end);
+  o->c = guarded(m, extent_of(rows, t->c_row, columns, 1), t->at_end);
+  o->start = mmap(NULL, (size_t)(rows * columns) * sizeof(double),
+                  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (!o->a || !o->b || !o->c || o->start == MAP_FAILED)
+    return false;
+  for (long k = 0; k < t->terms; k++) {
+    for (long i = 0; i < rows; i++)
+      set(m, o->a, i * t->a_row + k * t->a_term, random_number(o));
+    for (long j = 0; j < columns; j++)
+      set(m, o->b, k * t->b_term + j, random_number(o));
+  }
+  if (t->has_nan && t->terms)
+    set(m, o->a, 0, NAN);
+  for (long i = 0; i < rows; i++)
+    for (long j = 0; j < columns; j++) {
+      if (t->adds)
+        set(m, o->c, i * t->c_row + j, random_number(o));
+      o->start[i * columns + j] = get(m, o->c, i * t->c_row + j);
+    }
+  return true;
+}
+
+/* True if an element of the result is within the error of any order. */
+static bool is_right(const Operands *o, const MicroCase *t, long i, long j) {
+  double epsilon = o->m->dtype == DT_F64 ? DBL_EPSILON : FLT_EPSILON;
+  long double sum =
+      t->adds ? (long double)o->start[i * o->m->columns + j] : 0;
+  long double size = fabsl(sum);
+  for (long k = 0; k < t->terms; k++) {
+    long double x = get(o->m, o->a, i * t->a_row + k * t->a_term),
+                y = get(o->m, o->b, k * t->b_term + j);
+    sum += x * y;
+    size += fabsl(x * y);
+  }
+  long double got = get(o->m, o->c, i * t->c_row + j);
+  return isnan(sum) ? isnan(got)
+                    : fabsl(got - sum) <=
+                          (long double)(t->terms + 2) * epsilon * size;
+}
+
+static bool is_unchanged_between_rows(const Operands *o, const MicroCase *t) {
+  for (long i = 0; i + 1 < (long)o->m->rows; i++)
+    for (long j = o->m->columns; j < t->c_row; j++)
+      if (!isnan(get(o->m, o->c, i * t->c_row + j)))
+        return false;
+  return true;
+}
+
+/* ---- the process ---- */
+
+typedef struct MicroCheck {
+  bool is_done;
+  MicroCase running;
+  char text[200];
+} MicroCheck;
+
+static bool check_case(MicroCheck *v, MicroFunction *function, Operands *o,
+                       const MicroCase *t) {
+  v->running = *t;
+  if (!make_operands(o, t)) {
+    snprintf(v->text, sizeof v->text, "there is no memory to check it");
+    return false;
+  }
+  function(o->a, t->a_row, t->a_term, o->b, t->b_term, t->terms, o->c, t->c_row,
+           t->adds);
+  for (long i = 0; i < (long)o->m->rows; i++)
+    for (long j = 0; j < (long)o->m->columns; j++)
+      if (!is_right(o, t, i, j)) {
+        snprintf(v->text, sizeof v->text,
+                 "with terms=%ld, a_row=%ld, a_term=%ld, add=%d it computes "
+                 "another c[%ld, %ld]",
+                 t->terms, t->a_row, t->a_term, t->adds, i, j);
+        return false;
+      }
+  if (is_unchanged_between_rows(o, t))
+    return true;
+  snprintf(v->text, sizeof v->text,
+           "with terms=%ld it writes behind the columns of c", t->terms);
+  return false;
+}
+
+static void check_all(MicroCheck *v, MicroFunction *function,
+                      const MicroKernel *m) {
+  static const long terms[] = {0, 1, 2, 3, 4, 7, 8, 33, 256, 257};
+  Operands o = {.m = m, .random = 1};
+  for (size_t k = 0; k < ARRAY_LEN(terms); k++)
+    for (int bits = 0; bits < 16; bits++) {
+      bool by_rows = bits & 1;
+      long gap = bits & 2 ? 5 : 0;
+      MicroCase t = {.terms = terms[k],
+                     .a_row = by_rows ? terms[k] + gap : 1,
+                     .a_term = by_rows ? 1 : (long)m->rows + gap,
+                     .b_term = (long)m->columns + gap,
+                     .c_row = (long)m->columns + gap,
+                     .adds = bits & 4,
+                     .at_end = bits & 8,
+                     .has_nan = bits == 15};
+      if (!check_case(v, function, &o, &t))
+        return;
+    }
+  v->is_done = true;
+}
+
+_Noreturn static void run_child(MicroCheck *v, MicroFunction *function,
+                                const MicroKernel *m) {
+  struct rlimit cpu = {MICRO_KERNEL_SECONDS, MICRO_KERNEL_SECONDS + 1},
+                core = {0, 0};
+  for (int number = 1; number < 32; number++)
+    signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  setrlimit(RLIMIT_CPU, &cpu);
+  setrlimit(RLIMIT_CORE, &core);
+  alarm(60 * MICRO_KERNEL_SECONDS); /* it may sleep */
+  check_all(v, function, m);
+  _exit(0);
+}
+
+static const char *describe_end(Arena *arena, const MicroCheck *v, int status) {
+  const MicroCase *t = &v->running;
+  if (v->is_done)
+    return NULL;
+  if (*v->text)
+    return arena_strndup(arena, v->text, strlen(v->text));
+  int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (number == SIGXCPU || number == SIGALRM || number == SIGKILL)
+    return arena_printf(arena, "with terms=%ld it does not end", t->terms);
+  if (number == SIGSEGV || number == SIGBUS)
+    return arena_printf(arena,
+                        "with terms=%ld, a_row=%ld, a_term=%ld it accesses "
+                        "memory outside of its operands, or needs them aligned",
+                        t->terms, t->a_row, t->a_term);
+  return arena_printf(arena, "with terms=%ld it ends the process", t->terms);
+}
+
+static const char *run_checks(Arena *arena, MicroFunction *function,
+                              const MicroKernel *m) {
+  MicroCheck *v = mmap(NULL, sizeof *v, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (v == MAP_FAILED)
+    return "there is no memory to check it";
+  fflush(NULL);
+  int status = 0;
+  pid_t child = fork();
+  if (child == 0)
+    run_child(v, function, m);
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+    ;
+  const char *refusal = child < 0 ? "there is no process to check it"
+                                  : describe_end(arena, v, status);
+  munmap(v, sizeof *v);
+  return refusal;
+}
+
+/* ---- compiling ---- */
+
+static const char *check_object(Arena *arena, const char *path,
+                                const MicroKernel *m) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void *function = library ? dlsym(library, "checked") : NULL;
+  const char *refusal =
+      function
+          ? run_checks(arena, (MicroFunction *)function, m)
+          : arena_printf(arena, "it cannot be loaded: %.150s", dlerror());
+  if (library)
+    dlclose(library);
+  return refusal;
+}
+
+static const char *compile_and_check(Arena *arena, const MicroKernel *m) {
+  Buffer source = {.arena = arena};
+  const char *why;
+  char reason[200];
+  if (!toolchain()->found)
+    return "there is no C compiler";
+  put_source(&source, m);
+  CompileProcess *process = compile_process_start(
+      toolchain(), COMPILE_OPTIMIZED, source.text, source.len, &why);
+  if (!process)
+    return why;
+  const char *refusal =
+      compile_process_wait(process, reason, sizeof reason)
+          ? check_object(arena, compile_process_object_path(process), m)
+          : arena_printf(arena, "%s", reason);
+  compile_process_free(process);
+  return refusal;
+}
+
+/* ---- verdicts ---- */
+
+typedef struct KnownVerdict {
+  struct KnownVerdict *next;
+  ArtifactKey key;
+  char refusal[200]; /* empty: it can be used */
+} KnownVerdict;
+
+static pthread_mutex_t verdict_lock = PTHREAD_MUTEX_INITIALIZER;
+static KnownVerdict *known_verdicts;
+static const ArtifactKind verdict_kind = {"micro", ".ok"};
+
+static ArtifactKey verdict_key(const MicroKernel *m) {
+  const uint32_t spec[] = {(uint32_t)m->dtype, m->rows, m->columns};
+  const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
+                                {spec, sizeof spec},
+                                {m->name, strlen(m->name)},
+                                {m->text, strlen(m->text)}};
+  return artifact_key(ARRAY_LEN(parts), parts);
+}
+
+static bool is_stored(ArtifactKey key) {
+  Artifact stored;
+  bool found = artifact_lookup(&verdict_kind, key, &stored);
+  if (found)
+    artifact_close(&stored);
+  return found;
+}
+
+/* Copies the verdict.  Returns false if it is not known. */
+static bool find_verdict(ArtifactKey key, char *refusal, size_t size) {
+  bool found = false;
+  pthread_mutex_lock(&verdict_lock);
+  for (const KnownVerdict *v = known_verdicts; v && !found; v = v->next) {
+    found = memcmp(&v->key, &key, sizeof key) == 0;
+    if (found)
+      snprintf(refusal, size, "%s", v->refusal);
+  }
+  pthread_mutex_unlock(&verdict_lock);
+  return found;
+}
+
+/* Without memory, the verdict is not kept. */
+static void keep_verdict(ArtifactKey key, const char *refusal) {
+  KnownVerdict *v = mem_try_alloc(sizeof *v);
+  if (!v)
+    return;
+  *v = (KnownVerdict){.key = key};
+  snprintf(v->refusal, sizeof v->refusal, "%s", refusal);
+  pthread_mutex_lock(&verdict_lock);
+  v->next = known_verdicts;
+  known_verdicts = v;
+  pthread_mutex_unlock(&verdict_lock);
+}
+
+const char *micro_kernel_refusal(Arena *arena, const MicroKernel *m) {
+  ArtifactKey key = verdict_key(m);
+  char known[sizeof(((KnownVerdict *)0)->refusal)] = "";
+  if (!find_verdict(key, known, sizeof known)) {
+    const char *refusal = is_stored(key) ? NULL : compile_and_check(arena, m);
+    snprintf(known, sizeof known, "%s", refusal ? refusal : "");
+    if (!refusal)
+      artifact_store(&verdict_kind, key, m->name, strlen(m->name));
+    keep_verdict(key, known);
+  }
+  return *known ? arena_printf(arena, "micro=%s: %s", m->name, known) : NULL;
+}
