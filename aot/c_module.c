@@ -1,6 +1,7 @@
 /* C modules: functions, header and manifest. */
 #include "aot/c_module.h"
 #include "aot/host_code.h"
+#include "plan/schedule_file.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/c_identifier.h"
@@ -568,7 +569,9 @@ static bool add_function(CModule *m, Trace *t, bool row_strided,
     *m = saved;
     return false;
   }
-  if (e.needs_unfused)
+  Span where;
+  Fault fault;
+  if (e.needs_unfused && schedule_check(e.graph, &where, &fault))
     session_error(m->session, 613, t->span,
                   "%s cannot be built: a kernel has too many axes, too many "
                   "index divisions, or is too long",

@@ -553,7 +553,7 @@ int verb_build(int argc, char **argv) {
                           o.entries, kind, &files);
   if (done == SESSION_OK && o.show_schedule && files.schedules.text)
     fputs(files.schedules.text, stdout);
-  if (done == SESSION_OK)
+  if (done != SESSION_INTERRUPTED)
     session_check_schedules(session);
   if (session_diags(session)->errors)
     done = SESSION_ERROR;

@@ -620,8 +620,7 @@ static void dump_dec(Buffer *b, const Dec *dec) {
     break;
   case DEC_SCHEDULE:
   case DEC_KERNEL:
-    buffer_printf(b, "(%s %s ",
-                  dec->kind == DEC_KERNEL ? "kernel" : "schedule",
+    buffer_printf(b, "(%s %s ", dec->kind == DEC_KERNEL ? "kernel" : "schedule",
                   dec->name->text);
     dump_quoted(b, dec->text, (uint32_t)strlen(dec->text));
     buffer_putc(b, ')');

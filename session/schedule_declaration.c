@@ -80,6 +80,19 @@ static bool is_same_text(const char *source, Span span, const char *text) {
   return !*text;
 }
 
+/* The same without parentheses around the part. */
+static bool is_same_expression(const char *source, Span span,
+                               const char *text) {
+  bool is_same = is_same_text(source, span, text);
+  while (!is_same && span.end - span.start > 2 && source[span.start] == '(' &&
+         source[span.end - 1] == ')') {
+    span.start++;
+    span.end--;
+    is_same = is_same_text(source, span, text);
+  }
+  return is_same;
+}
+
 static void search(void *arg, Expr *e) {
   TargetSearch *s = arg;
   Expr *found = NULL;
@@ -89,7 +102,7 @@ static void search(void *arg, Expr *e) {
         strcmp(d->pat->id->text, s->text) == 0)
       found = d->expr;
   }
-  if (e->kind != EX_ID && is_same_text(s->source, e->span, s->text))
+  if (e->kind != EX_ID && is_same_expression(s->source, e->span, s->text))
     found = e;
   if (found) {
     s->found = found;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Random fields of `by gemm` in the schedules of matrix products and convolutions
-# on the CPU: each gives the results of the chosen schedule, with one thread and
+# Random fields of `by gemm` in schedules of matrix products and convolutions on
+# the CPU: each gives the results of the chosen schedule, with one thread and
 # with two, or is refused with its place.
 #
 #     tests/check_gemmschedules.sh [SEED [COUNT]]
@@ -57,5 +57,6 @@ for ((seed = first; seed < first + count; seed++)); do
   fi
 done
 echo "$count schedules, $refused refused"
-[ "$((10 * refused))" -le "$((9 * count))" ] || fail "$refused of $count refused"
+[ "$((10 * refused))" -le "$((9 * count))" ] ||
+  fail "$refused of $count refused"
 exit "$bad"

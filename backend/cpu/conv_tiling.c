@@ -35,9 +35,9 @@ static void try_task(ConvTaskSearch *s, ConvTask u) {
 /* The tile with the rows and columns that the user set. */
 static MicroTile tile_with(const ConvTaskSearch *s, MicroTile tile) {
   int64_t mr = s->set->of[GEMM_MR], nr = s->set->of[GEMM_NR];
-  return (MicroTile){
-      mr ? (uint32_t)mr : tile.mr,
-      nr ? (uint32_t)ceil_div(nr, s->problem.vector_lanes) : tile.nr_vectors};
+  return (MicroTile){mr ? (uint32_t)mr : tile.mr,
+                     nr ? (uint32_t)ceil_div(nr, s->problem.vector_lanes)
+                        : tile.nr_vectors};
 }
 
 /* Tries all tiles for `parts` parts of the rows. */
@@ -62,11 +62,11 @@ static void try_tiles(ConvTaskSearch *s, int64_t parts, int64_t task_image_rows,
     int64_t max = (registers - 1 - v) / v; /* tile_registers */
     max = max < MAX_CONV_MR ? max : MAX_CONV_MR;
     int64_t runs = ceil_div(task_columns, max);
-    u.tile = tile_with(s, (MicroTile){(uint32_t)(s->problem.symbolic
-                                                     ? max
-                                                     : ceil_div(task_columns,
-                                                                runs)),
-                                      v});
+    u.tile =
+        tile_with(s, (MicroTile){(uint32_t)(s->problem.symbolic
+                                                ? max
+                                                : ceil_div(task_columns, runs)),
+                                 v});
     u.task_height = round_up(task_height, (int64_t)u.tile.nr_vectors * width);
     try_task(s, u);
   }

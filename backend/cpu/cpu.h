@@ -68,7 +68,8 @@ typedef struct Schedule {
   struct Nest **nests;   /* of the other loops, by loop */
   struct GemmTilings *gemm_tilings; /* of the matmuls, by loop; NULL: none */
   struct BatchedGemm *batched_gemm; /* of TASK_BATCHED_GEMM */
-  const struct GemmFields *gemm_fields; /* set by the user, by loop; NULL: none */
+  const struct GemmFields
+      *gemm_fields; /* set by the user, by loop; NULL: none */
 } Schedule;
 
 /* An operand whose packed form may be cached from an earlier call:

@@ -41,8 +41,8 @@ static bool is_first_gemm(const Schedule *s, uint32_t loop) {
 /* Fields that the matmul does not have are 0, and symbolic ones, too. */
 static GemmFields fields_of(const Kernel *k, const Schedule *s, uint32_t loop) {
   const GemmTiling *t = &s->gemm_tilings->by_loop[loop];
-  GemmFields f = {.of = {[GEMM_MR] = t->mr,
-                         [GEMM_NR] = (int64_t)t->nr_vectors * s->width}};
+  GemmFields f = {
+      .of = {[GEMM_MR] = t->mr, [GEMM_NR] = (int64_t)t->nr_vectors * s->width}};
   if (!k->loops.at[loop]->accumulated_axes)
     f.of[GEMM_KC] = t->kc;
   if (s->task_kind == TASK_TILE && !s->reduction_chunk) {
@@ -141,8 +141,8 @@ static const char *read_field(const Kernel *k, const char *text, size_t len,
   uint32_t field = 0;
   if (name == 5 && memcmp(text, "micro", 5) == 0)
     return read_micro(k, value, value_len, to);
-  while (field < GEMM_FIELD_COUNT && (strlen(keys[field]) != name ||
-                                      memcmp(keys[field], text, name) != 0))
+  while (field < GEMM_FIELD_COUNT &&
+         (strlen(keys[field]) != name || memcmp(keys[field], text, name) != 0))
     field++;
   if (field == GEMM_FIELD_COUNT)
     return arena_printf(k->arena, "%.*s is not a field of gemm", (int)name,
@@ -175,8 +175,9 @@ const char *gemm_fields_read(const Kernel *k, const char *text, GemmFields *to,
 static const char *refuse_tile(const Kernel *k, const Schedule *s,
                                const GemmFields *set, const GemmTiling *t) {
   if (set->of[GEMM_NR] % s->width)
-    return arena_printf(k->arena, "nr=%lld: a vector has %u lanes, of which "
-                                  "%lld is no multiple",
+    return arena_printf(k->arena,
+                        "nr=%lld: a vector has %u lanes, of which "
+                        "%lld is no multiple",
                         (long long)set->of[GEMM_NR], s->width,
                         (long long)set->of[GEMM_NR]);
   int64_t registers = vector_registers(s->vector_bytes),
@@ -210,8 +211,9 @@ static const char *refuse_size(const Kernel *k, const GemmFields *set,
                                GemmField field, uint32_t axis, int64_t of) {
   int64_t extent = k->loops.at[0]->extents[axis], size = set->of[field];
   if (size % of)
-    return arena_printf(k->arena, "%s=%lld is no multiple of the %lld of a "
-                                  "tile",
+    return arena_printf(k->arena,
+                        "%s=%lld is no multiple of the %lld of a "
+                        "tile",
                         keys[field], (long long)size, (long long)of);
   if (extent_is_static(k->graph, extent) && size > round_up(extent, of))
     return arena_printf(k->arena, "%s=%lld: there are only %lld", keys[field],
@@ -267,8 +269,9 @@ const char *gemm_fields_refusal(const Kernel *k, const Schedule *s,
     if (set->of[j] && !is.of[j])
       error = arena_printf(k->arena, "this product has no field %s", keys[j]);
     else if (set->of[j] && set->of[j] != is.of[j])
-      error = arena_printf(k->arena, "%s=%lld is not possible: it would be %lld",
-                           keys[j], (long long)set->of[j], (long long)is.of[j]);
+      error =
+          arena_printf(k->arena, "%s=%lld is not possible: it would be %lld",
+                       keys[j], (long long)set->of[j], (long long)is.of[j]);
   for (uint32_t j = 0; !error && j < GEMM_FIELD_COUNT; j++)
     error = set->of[j] ? refuse_memory(k, s, t) : NULL;
   return error;

@@ -37,7 +37,7 @@ typedef struct GemmTiling {
   bool is_gemm; /* this loop of the kernel is a matmul */
   uint32_t m_axis, n_axis;
   Operand a, b;
-  uint32_t mr, nr_vectors; /* rows and vectors of a register tile */
+  uint32_t mr, nr_vectors;         /* rows and vectors of a register tile */
   const struct MicroKernel *micro; /* computes full tiles; NULL: none */
   bool has_short_tiles; /* convolutions: there are also tiles with fewer rows */
   bool has_mr_minus_one; /* remainder rows use tiles of mr - 1 rows, if these

@@ -145,8 +145,7 @@ static bool make_operands(Operands *o, const MicroCase *t) {
 /* True if an element of the result is within the error of any order. */
 static bool is_right(const Operands *o, const MicroCase *t, long i, long j) {
   double epsilon = o->m->dtype == DT_F64 ? DBL_EPSILON : FLT_EPSILON;
-  long double sum =
-      t->adds ? (long double)o->start[i * o->m->columns + j] : 0;
+  long double sum = t->adds ? (long double)o->start[i * o->m->columns + j] : 0;
   long double size = fabsl(sum);
   for (long k = 0; k < t->terms; k++) {
     long double x = get(o->m, o->a, i * t->a_row + k * t->a_term),
@@ -155,9 +154,9 @@ static bool is_right(const Operands *o, const MicroCase *t, long i, long j) {
     size += fabsl(x * y);
   }
   long double got = get(o->m, o->c, i * t->c_row + j);
-  return isnan(sum) ? isnan(got)
-                    : fabsl(got - sum) <=
-                          (long double)(t->terms + 2) * epsilon * size;
+  return isnan(sum)
+             ? isnan(got)
+             : fabsl(got - sum) <= (long double)(t->terms + 2) * epsilon * size;
 }
 
 static bool is_unchanged_between_rows(const Operands *o, const MicroCase *t) {
@@ -259,7 +258,7 @@ static const char *describe_end(Arena *arena, const MicroCheck *v, int status) {
 static const char *run_checks(Arena *arena, MicroFunction *function,
                               const MicroKernel *m) {
   MicroCheck *v = mmap(NULL, sizeof *v, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (v == MAP_FAILED)
     return "there is no memory to check it";
   fflush(NULL);
@@ -282,9 +281,8 @@ static const char *check_object(Arena *arena, const char *path,
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   void *function = library ? dlsym(library, "checked") : NULL;
   const char *refusal =
-      function
-          ? run_checks(arena, (MicroFunction *)function, m)
-          : arena_printf(arena, "it cannot be loaded: %.150s", dlerror());
+      function ? run_checks(arena, (MicroFunction *)function, m)
+               : arena_printf(arena, "it cannot be loaded: %.150s", dlerror());
   if (library)
     dlclose(library);
   return refusal;

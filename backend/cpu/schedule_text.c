@@ -361,9 +361,9 @@ static const char *read_gemm_fields(ScheduleReader *r, uint32_t at,
   if (end[strspn(end, BLANKS ";")])
     return "expected `by gemm {key=value …}` and no other step";
   const char *error =
-      len ? gemm_fields_read(
-                r->kernel, arena_strndup(r->kernel->arena, open + 1, len - 1),
-                to, &position)
+      len ? gemm_fields_read(r->kernel,
+                             arena_strndup(r->kernel->arena, open + 1, len - 1),
+                             to, &position)
           : NULL;
   r->token += error ? 1 + position : 0;
   return error;
@@ -400,11 +400,10 @@ static const char *read_nests(ScheduleReader *r, Schedule *s) {
                                  k->loops.len)
                   : NULL;
     else if (after_by_gemm(r, j))
-      error = !is_gemm(s, j)    ? "this loop nest is no matrix product"
-              : s->gemm_tilings ? gemm_fields_refusal(k, s, j)
-              : has_fields(s, j)
-                  ? "a batch of small products has no fields"
-                  : NULL;
+      error = !is_gemm(s, j)     ? "this loop nest is no matrix product"
+              : s->gemm_tilings  ? gemm_fields_refusal(k, s, j)
+              : has_fields(s, j) ? "a batch of small products has no fields"
+                                 : NULL;
     else if (r->loops[j].steps && is_gemm(s, j))
       error = "this loop nest is a matrix product: write `by gemm` here, or "
               "steps for each";

@@ -171,8 +171,8 @@ static const char *random_gemm(RandomSchedule *r) {
   static const struct {
     const char *key;
     uint32_t max, of;
-  } fields[] = {{"mr", 14, 1},     {"nr", 4, 0},          {"kc", 40, 1},
-                {"rows", 12, 4},   {"span", 5, 8},        {"columns", 4, 16},
+  } fields[] = {{"mr", 14, 1},     {"nr", 4, 0},         {"kc", 40, 1},
+                {"rows", 12, 4},   {"span", 5, 8},       {"columns", 4, 16},
                 {"columns", 9, 1}, {"image_rows", 10, 1}};
   Buffer out = {.arena = r->arena};
   uint32_t width = cpu_vector_bytes() / (4 << below(r, 2));
