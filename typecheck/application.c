@@ -334,8 +334,11 @@ static void error_unknown_label(Application *k, Arg *a) {
   Diag *d = error_at(c, 319, a->label_span.file ? a->label_span : a->span,
                      "%s has no parameter ~%s",
                      k->name ? k->name : "this function", a->label->text);
-  d->note =
-      arena_printf(c->arena, "its type is %s", ty_text(c, k->remaining_type));
+  const SchemeInstance *of =
+      k->fn->kind == CORE_VAR ? k->fn->checker_data : NULL;
+  d->note = arena_printf(c->arena, "its type is %s",
+                         of ? scheme_text(c, of->scheme)
+                            : ty_text(c, k->remaining_type));
   suggest(c, d,
           (Suggestion){
               .kind = SUGGEST_LABEL, .args = a, .type = k->remaining_type});
