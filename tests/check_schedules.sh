@@ -70,11 +70,7 @@ END
 [ -s errors ] && fail "errors: $(cat errors)"
 
 # ---- refusals ----
-cat >"$work/b.axn" <<'END'
-val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
-val y = map sum x
-do print (sum y)
-END
+cp "$here/tests/schedules/refused.axn" b.axn
 kernel=$("$AXON" plan --schedule b.axn | grep -om1 '^kernel .*')
 [ -n "$kernel" ] || fail 'map sum x has no kernel'
 while IFS='|' read -r schedule message; do

@@ -18,13 +18,14 @@ are listed in tests/grad/mutants.survivors, with the reason; they do not run.
 Prints the names of other survivors, and a last line with counts.
 """
 import collections
-import concurrent.futures
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+
+import mutants
 
 SOURCE, BUILD, FOLDER = (pathlib.Path(os.path.abspath(x))
                          for x in sys.argv[1:4])
@@ -97,18 +98,9 @@ RULE_CONTRIBUTION = (
     "&(Fault){0});\n  Fault")
 
 
-def functions(text):
-    """The functions of a C text: (name, start, end)."""
-    starts = list(re.finditer(r"^(?:DERIVE\((\w+)\)|[a-z][\w *]*?\b(\w+)\("
-                              r"[^;{}]*?\)) \{$", text, re.M))
-    for at, m in enumerate(starts):
-        end = starts[at + 1].start() if at + 1 < len(starts) else len(text)
-        yield m.group(1) or m.group(2), m.start(), end
-
-
 def edits(path, text, patterns, start=0, prelude=""):
     """The mutants of one file: (name, path, text)."""
-    for function, first, end in functions(text):
+    for function, first, end in mutants.functions(text):
         if first < start:
             continue
         numbers = collections.Counter()
@@ -151,18 +143,7 @@ def compile_mutant(folder, path, prelude, text):
                                 re.M))[-1].end()
         unit = folder / "mutant.c"
         unit.write_text(text[:last] + "\n" + prelude + text[last:])
-    objects = [str(x) for folder in ("cli", "serve")
-               for x in sorted((BUILD / folder).rglob("*.o"))]
-    for command in (
-            ["cc", "-std=gnu11", "-O0", "-w", f"-I{folder}", f"-I{SOURCE}",
-             f"-I{BUILD}", "-c", str(unit), "-o", "mutant.o"],
-            ["cc", "-Wl,-S", *objects, "mutant.o",
-             str(BUILD / ".libs/libcore.a"), str(BUILD / ".libs/libfront.a"),
-             "-lgmp", "-lm", "-ldl", "-lpthread", "-o", "axon"]):
-        done = subprocess.run(command, cwd=folder, capture_output=True,
-                              text=True)
-        if done.returncode:
-            raise SystemExit(f"cannot build a mutant: {done.stderr[:2000]}")
+    mutants.link(SOURCE, BUILD, folder, unit)
 
 
 def is_killed(axon):
@@ -196,20 +177,9 @@ def main():
     if not WORD and is_killed(BUILD / "axon"):
         print("the program itself fails a test of tests/grad")
         return 1
-    mutants = list(all_mutants())
-    listed = (SOURCE / "tests/grad/mutants.survivors").read_text()
-    listed = [line for line in listed.splitlines() if line[:1] not in ("", " ")]
-    names = [m[0] for m in mutants]
-    wrong = [f"{x} is no mutant" for x in listed if x not in names]
-    mutants = [m for m in mutants if m[0] not in listed]
-    mutants = [m for k, m in enumerate(mutants)
-               if (WORD in m[0] if WORD else k % EACH == EACH // 2)]
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        killed = list(pool.map(run, mutants))
-    wrong += [f"{m[0]} survives" for m, dead in zip(mutants, killed)
-              if not dead]
-    print("\n".join([*wrong, f"{len(mutants)} mutants, {sum(killed)} killed"]))
-    return len(wrong) > 0 or not mutants
+    return mutants.run_all(list(all_mutants()),
+                           SOURCE / "tests/grad/mutants.survivors", EACH, WORD,
+                           run)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,108 @@
+"""Mutants of the checks of schedules; tests/check_schedulemutants.sh runs it:
+
+    python3 tests/schedulemutants.py SOURCE BUILD FOLDER EACH [WORD]
+
+BUILD has the objects of the program, FOLDER is for temporary files.
+
+A mutant is a program without one of the refusals of a step, of a nest on the
+CPU, or of the fields of a matrix product.  It is killed if a schedule of
+tests/schedules/refused* has another message.  Runs one mutant in
+EACH, or those whose name contains WORD.  Mutants that are equal to the program
+are listed in tests/schedules/mutants.survivors, with the reason.
+"""
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import mutants
+
+SOURCE, BUILD, FOLDER = (pathlib.Path(os.path.abspath(x))
+                         for x in sys.argv[1:4])
+EACH, WORD = int(sys.argv[4]), (sys.argv[5:] or [""])[0]
+FILES = ["kernel/nest_steps.c", "backend/cpu/nest_refusal.c",
+         "backend/cpu/gemm_fields.c"]
+REFUSAL = re.compile(r"\bif \(([^;{}]*?)\)\n\s*"
+                     r"return (?:refuse\(|arena_printf|\")", re.S)
+# Programs with a list of refusals, tests/schedules/refused_NAME, and steps of the
+# kernel that they are for.
+CASES = {"": "", "gemm": "by gemm", "micro": "by gemm", "micro_conv": "by gemm",
+         "softmax": "", "blur": "stream", "argmax": ""}
+
+
+def all_mutants():
+    """Each refusal is left out: (name, path, text)."""
+    for path in FILES:
+        text = (SOURCE / path).read_text()
+        for function, first, end in mutants.functions(text):
+            numbers = collections.Counter()
+            for m in REFUSAL.finditer(text, first, end):
+                numbers[function] += 1
+                yield (f"{function} {numbers[function]}", path,
+                       text[:m.start(1)] + "0 && (" + m.group(1) + ")" +
+                       text[m.end(1):])
+
+
+def plan(axon, *arguments):
+    try:
+        done = subprocess.run([str(axon), "plan", *map(str, arguments)],
+                              capture_output=True, text=True, timeout=60,
+                              errors="replace", env=os.environ | ENVIRONMENT)
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout + done.stderr
+
+
+ENVIRONMENT = {"AXON_TARGET": "cpu", "AXON_TINY": "0", "AXON_SCHEDULES": ""}
+
+
+def kernel_line(program, steps):
+    """The line `kernel NUMBER` of the schedule with these steps."""
+    printed = plan(BUILD / "axon", "--schedule", program).splitlines()
+    at = next(k for k, line in enumerate(printed)
+              if (steps in line if steps else line.startswith("kernel")))
+    return [x for x in printed[:at + 1] if x.startswith("kernel")][-1]
+
+
+def refusals():
+    """(program, schedule, message) of all lists."""
+    for name, steps in CASES.items():
+        base = SOURCE / "tests/schedules" / ("refused_" + name).rstrip("_")
+        program = base.with_suffix(".axn")
+        kernel = kernel_line(program, steps)
+        for k, line in enumerate(base.read_text().splitlines()):
+            schedule, message = line.split("|", 1)
+            path = FOLDER / f"{name}{k}.axs"
+            path.write_text(f"{kernel}\n{schedule}\n")
+            yield program, path, message
+
+
+def accepted(axon):
+    """The schedules that have another message."""
+    for program, path, message in ALL:
+        if message not in plan(axon, "--schedules", path, program):
+            yield f"{program.name}: {path.read_text()}: no `{message}`"
+
+
+def is_killed(axon):
+    return any(True for _ in accepted(axon))
+
+
+def run(mutant):
+    _, path, text = mutant
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        folder = pathlib.Path(folder)
+        (folder / "mutant.c").write_text(text)
+        mutants.link(SOURCE, BUILD, folder, folder / "mutant.c")
+        return is_killed(folder / "axon")
+
+
+ALL = list(refusals())
+if is_killed(BUILD / "axon"):
+    sys.exit("the program itself accepts\n" + "\n".join(accepted(BUILD / "axon")))
+sys.exit(mutants.run_all(list(all_mutants()),
+                         SOURCE / "tests/schedules/mutants.survivors", EACH,
+                         WORD, run))
