@@ -20,6 +20,7 @@ grep -q 'fsanitize' "$build/Makefile" && {
   echo 'skipped: a build with a sanitizer'
   exit 0
 }
+export PYTHONDONTWRITEBYTECODE=1
 mkdir "$work/mutants"
 output=$(python3 "$here/tests/gradmutants.py" "$here" "$build" \
   "$work/mutants" "$each" "$@" 2>&1) || fail "$output"
