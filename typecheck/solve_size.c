@@ -223,6 +223,7 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   dim_bind(c, v, value);
   if (!is_term)
     return ENTAILED;
+  VEC_PUSH(c->arena, c->solver.solved_by_terms, v);
   c->facts.assumptions = others;
   add_size_le(c, dim_int(c->dims, 0), value, k->origin);
   if (others != assumptions)
