@@ -289,9 +289,32 @@ static DimVar *size_solved_by(Checker *c, const Dim *d) {
   return NULL;
 }
 
+typedef struct NamedSize {
+  Dim *name, *term; /* equal */
+} NamedSize;
+
+static Dim *name_of_size(TypeMapper *copy, Dim *d) {
+  const NamedSize *size = copy->arg;
+  return dim_equal(d, size->term) ? size->name : d;
+}
+
+/* Replaces the term in the constraints on shapes. */
+static void name_in_shapes(Checker *c, uint32_t mark, NamedSize *size) {
+  TypeMapper copy = {.c = c, .size = name_of_size, .arg = size};
+  for (uint32_t i = mark; i < c->solver.pending.len; i++) {
+    Constraint *k = c->solver.pending.at[i];
+    if (k->solved || constraint_is_size(k))
+      continue;
+    const Constraint *named = constraint_copy(&copy, k);
+    k->a = named->a, k->b = named->b;
+    k->broadcast_args = named->broadcast_args;
+  }
+}
+
 /* m was solved by a term of n, and an equation says that n == m.  Then m is n,
    which callers can read, and the equation says that n is the term. */
-static bool name_any_term(Checker *c, const UnsolvedEquations *all) {
+static bool name_any_term(Checker *c, uint32_t mark,
+                          const UnsolvedEquations *all) {
   for (uint32_t i = 0; i < all->len; i++) {
     Dim *a = dim_resolve(c->dims, all->at[i]->left);
     Dim *b = dim_resolve(c->dims, all->at[i]->right);
@@ -304,6 +327,7 @@ static bool name_any_term(Checker *c, const UnsolvedEquations *all) {
       continue;
     all->at[i]->left = term, all->at[i]->right = name;
     dim_replace_solution(c->dims, m, name);
+    name_in_shapes(c, mark, &(NamedSize){name, term});
     wakeup_all(c);
     return true;
   }
@@ -327,7 +351,7 @@ static UnsolvedEquations unsolved_equations(Checker *c, uint32_t mark) {
 void solve_equation_systems(Checker *c, uint32_t mark, bool last) {
   for (bool more = true; more;) {
     UnsolvedEquations all = unsolved_equations(c, mark);
-    more = name_any_term(c, &all) ||
+    more = name_any_term(c, mark, &all) ||
            (all.len > 1 &&
             (solve_linear_system(c, &all) || solve_by_substitution(c, &all))) ||
            (last && all.len &&
