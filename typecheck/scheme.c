@@ -282,7 +282,7 @@ static Dim *constraint_slack(Checker *c, const Constraint *k) {
     return NULL;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
   return k->kind == CN_DIM_LE ? dim_simplify_ge(c->dims, d)
-                              : dim_cancel_common_factor(c->dims, d);
+                              : given_cancel_sizes(c, d);
 }
 
 typedef struct DivisorsPositive {
@@ -836,9 +836,9 @@ static bool as_known_remainder(Checker *c, const Constraint *k,
   if (k->kind != CN_DIM_EQ || k->assumptions || k->sufficient_only)
     return false;
   if (k->divisibility) {
-    *out = (KnownRemainder){dim_resolve(c->dims, k->left),
-                            dim_resolve(c->dims, k->divisor),
-                            dim_int(c->dims, 0)};
+    *out =
+        (KnownRemainder){dim_resolve(c->dims, k->left),
+                         dim_resolve(c->dims, k->divisor), dim_int(c->dims, 0)};
     return true;
   }
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
@@ -894,7 +894,7 @@ static void cancel_divisions_in_types(Checker *c, GivenList *given, uint32_t n,
                  ? dim_copy(&copy, constraint_slack(c, k))
                  : NULL;
     if (d && k->kind == CN_DIM_EQ)
-      d = dim_cancel_common_factor(c->dims, d);
+      d = given_cancel_sizes(c, d);
     if (d)
       dim_split_signs(c->dims, d, &k->right, &k->left);
     if (d && k->kind == CN_DIM_EQ && dim_is_const(d) && !dim_sign(d))

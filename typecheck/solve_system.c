@@ -320,8 +320,7 @@ static bool name_any_term(Checker *c, uint32_t mark,
     Dim *b = dim_resolve(c->dims, all->at[i]->right);
     Dim *name = dim_as_var(a) ? a : b, *term = name == a ? b : a;
     DimVar *n = dim_as_var(name), *m = NULL;
-    if (n && is_unsolved(n) && !n->is_integer &&
-        dim_mentions(c->dims, term, n))
+    if (n && is_unsolved(n) && !n->is_integer && dim_mentions(c->dims, term, n))
       m = size_solved_by(c, term);
     if (!m)
       continue;

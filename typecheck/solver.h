@@ -140,6 +140,9 @@ void solve_reshape_holes(Checker *c, uint32_t mark);
 void solve_equation_systems(Checker *c, uint32_t mark, bool last);
 
 /* ---- simplify_givens.c ---- */
+/* An equation d == 0 without common factors.  Quotients such as n/2 stay: they
+   may be 0 even if all sizes are at least 1. */
+Dim *given_cancel_sizes(Checker *c, Dim *d);
 /* Simplifies the constraints of a type.  Redundant ones become NULL. */
 void givens_simplify(Checker *c, Constraints *all);
 /* Normalizes a constraint for readers: k <= n instead of 0 <= n - k. */
