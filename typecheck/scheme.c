@@ -619,6 +619,37 @@ static void simplify_conditions(Checker *c, Constraint *k) {
   k->assumptions = kept;
 }
 
+/* Drops conditions that unconditional constraints imply. */
+static void drop_implied_conditions(Checker *c, Constraint **all,
+                                    Dim *const *slacks, uint32_t count) {
+  bool any = false;
+  for (uint32_t i = 0; i < count; i++)
+    any |= all[i] && all[i]->assumptions;
+  if (!any)
+    return;
+  assumptions_backtrack(c->facts.loaded, 0);
+  for (uint32_t i = 0; i < count; i++) {
+    const Constraint *k = all[i];
+    if (!k || !slacks[i] || k->assumptions || k->sufficient_only ||
+        k->kind == CN_DIM_NE || has_symbolic_divisor(c, slacks[i]))
+      continue;
+    if (k->kind == CN_DIM_EQ)
+      assumptions_add_eq(c->facts.loaded, slacks[i]);
+    else
+      assumptions_add_ge(c->facts.loaded, slacks[i]);
+  }
+  assumptions_set_low_effort(c->facts.loaded, true);
+  for (uint32_t i = 0; i < count; i++)
+    for (Assumption **f = all[i] ? &all[i]->assumptions : NULL; f && *f;)
+      if ((*f)->relation != ASSUME_NE &&
+          dim_entailed(c->facts.loaded, dim_resolve(c->dims, (*f)->dim),
+                       (*f)->relation == ASSUME_EQ))
+        *f = (*f)->outer;
+      else
+        f = &(*f)->outer;
+  assumptions_set_low_effort(c->facts.loaded, false);
+}
+
 static bool is_unknown(Checker *c, Dim *d) {
   return dim_has_unknown(dim_resolve(c->dims, d));
 }
@@ -694,6 +725,7 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
       slacks[i] = constraint_slack(c, taken.at[i]);
+  drop_implied_conditions(c, taken.at, slacks, taken.len);
   drop_implied(c, taken.at, slacks, taken.len);
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
