@@ -180,17 +180,20 @@ static bool mentions_body_size(Checker *c, uint32_t from, Dim *d) {
   return in.found;
 }
 
+bool bodies_have_existential(const Checker *c) {
+  return c->inference.params.len &&
+         c->sizes.last_existential_id >=
+             c->inference.params.at[0].first_body_size;
+}
+
 /* Quick test without the parameters: true if no size is from a body. */
 static bool mentions_no_body_size(Checker *c, Dim *d) {
-  return !c->inference.params.len ||
-         c->sizes.last_existential_id <
-             c->inference.params.at[0].first_body_size ||
+  return !bodies_have_existential(c) ||
          !mentions_body_size(c, c->inference.params.at[0].first_body_size, d);
 }
 
 static bool shape_mentions_no_body_size(Checker *c, Shape *s0) {
-  if (!c->inference.params.len ||
-      c->sizes.last_existential_id < c->inference.params.at[0].first_body_size)
+  if (!bodies_have_existential(c))
     return true;
   Shape *s = shape_norm(c, s0);
   for (uint32_t i = 0; i < s->len; i++)
