@@ -149,6 +149,8 @@ void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
 /* true if d mentions a forgotten variable */
 bool dim_has_unknown(const Dim *d);
 void dim_set_unknown(DimCtx *cx, DimVar *var); /* sets `unknown` of a meta */
+/* Gives a solved variable another solution, which is equal to the old one. */
+void dim_replace_solution(DimCtx *cx, DimVar *var, Dim *solution);
 
 /* ---- evaluation and printing ---- */
 

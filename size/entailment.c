@@ -374,6 +374,72 @@ static bool is_undecided_bound(const Dim *d, bool at_least_one) {
   return sign > 0 ? least < 0 : sign < 0 && least >= 0;
 }
 
+/* ---- bounds that nothing implies ---- */
+
+enum { GROWS = 1, FALLS = 2 }; /* how a term changes when a leaf grows */
+
+static unsigned direction(const Dim *d, const Atom *leaf);
+
+static unsigned atom_direction(const Atom *atom, const Atom *leaf) {
+  if (atom == leaf)
+    return GROWS;
+  if (atom->kind == ATOM_DIV && direction(atom->args[1], leaf))
+    return GROWS | FALLS;
+  unsigned found = 0;
+  for (uint32_t i = 0; i < atom->arg_count; i++)
+    found |= direction(atom->args[i], leaf);
+  return found;
+}
+
+/* The value of d may grow and fall, as the bits say, when the leaf grows. */
+static unsigned direction(const Dim *d, const Atom *leaf) {
+  unsigned found = 0;
+  for (uint32_t i = 0; i < d->term_count && found != (GROWS | FALLS); i++) {
+    const Monomial *mono = d->terms[i].mono;
+    unsigned here = 0;
+    for (uint32_t k = 0; k < mono->power_count; k++)
+      here |= atom_direction(mono->powers[k].atom, leaf);
+    if (here && mono->degree > 1 && !dim_monomial_nonneg(mono))
+      here = GROWS | FALLS;
+    bool swap = bigint_sign(d->terms[i].coef) < 0 && here != (GROWS | FALLS);
+    found |= swap ? here ^ (here ? GROWS | FALLS : 0) : here;
+  }
+  return found;
+}
+
+/* True if a smaller value of the leaf never violates an assumption. */
+static bool may_fall(const Assumptions *assumptions, const Atom *leaf) {
+  uint64_t bit = leaf_filter_bit(leaf);
+  for (uint32_t i = 0; i < assumptions->entries.len; i++) {
+    const AssumptionEntry *entry = &assumptions->entries.at[i];
+    if (entry->disabled || !(entry->leaf_filter & bit))
+      continue;
+    unsigned how = direction(entry->d, leaf);
+    if (entry->eq ? how : how & GROWS)
+      return false;
+  }
+  return true;
+}
+
+/* True if d >= 0 is violated where some sizes are 0, and these may be 0: most
+   bounds 1 <= k of kernels are so.  (If the assumptions contradict each other,
+   it is entailed all the same.) */
+static bool is_violable_bound(const Assumptions *assumptions, const Dim *d) {
+  if (bigint_sign(dim_constant_term(d)) >= 0)
+    return false;
+  for (uint32_t i = 0; i < d->term_count; i++) {
+    const Monomial *mono = d->terms[i].mono;
+    if (!mono->power_count ||
+        (bigint_sign(d->terms[i].coef) < 0 && dim_monomial_nonneg(mono)))
+      continue;
+    const Atom *atom = mono->powers[0].atom;
+    if (mono->degree > 1 || !atom->var || atom->var->is_integer ||
+        !may_fall(assumptions, atom))
+      return false;
+  }
+  return true;
+}
+
 static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
                              bool at_least_one, bool refute);
 
@@ -683,6 +749,8 @@ static Verdict verdict_of(Assumptions *assumptions, Dim *d, bool eq,
     return verdict;
   resolve_entries(assumptions);
   if (!assumptions->entries.len && is_unconstrained(assumptions->cx, d))
+    return UNDECIDED;
+  if (!eq && !refute && is_violable_bound(assumptions, d))
     return UNDECIDED;
   QueryArgs args = {assumptions, d, eq, at_least_one, refute};
   return run_within_limits(assumptions, run_query, &args, &verdict) ? verdict

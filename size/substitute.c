@@ -39,6 +39,11 @@ void dim_set_unknown(DimCtx *cx, DimVar *var) {
     dim_atom_table(cx)->resolved_generation++;
 }
 
+void dim_replace_solution(DimCtx *cx, DimVar *var, Dim *solution) {
+  var->solution = solution;
+  dim_atom_table(cx)->resolved_generation++;
+}
+
 static Dim *rewrite_var(Rewrite *rw, Atom *atom) {
   if (!rw->resolving) {
     Dim *d = rw->var ? rw->var(rw->arg, atom->var) : NULL;

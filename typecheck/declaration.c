@@ -251,6 +251,7 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->inference.effect = NULL;
   pending_clear(c);
   c->loops.accesses.len = c->solver.residual.len = 0;
+  c->solver.solved_by_terms.len = 0;
   c->inference.instances.len = c->inference.params.len = 0;
   c->sizes.discovered.len = c->sizes.existential_assumptions.len = 0;
   c->sizes.bindings.len = c->sizes.read_sites.len = c->sizes.needed.len = 0;

@@ -32,6 +32,7 @@ static void begin_nested_check(Checker *c) {
   memset(&c->notes.missing_files, 0, sizeof c->notes.missing_files);
   memset(&c->solver.contradicted, 0, sizeof c->solver.contradicted);
   memset(&c->solver.reshape_holes, 0, sizeof c->solver.reshape_holes);
+  memset(&c->solver.solved_by_terms, 0, sizeof c->solver.solved_by_terms);
   map_init(&c->facts.compared_sizes, c->arena);
   c->loops.index_condition_depth = 0;
 }

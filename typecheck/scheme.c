@@ -282,7 +282,7 @@ static Dim *constraint_slack(Checker *c, const Constraint *k) {
     return NULL;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
   return k->kind == CN_DIM_LE ? dim_simplify_ge(c->dims, d)
-                              : dim_cancel_common_factor(c->dims, d);
+                              : given_cancel_sizes(c, d);
 }
 
 typedef struct DivisorsPositive {
@@ -344,11 +344,18 @@ static bool is_entailed(Checker *c, const Constraint *k, Dim *d) {
   return assumption_loaded_entails(c, d, k->kind == CN_DIM_EQ);
 }
 
+static void drop_constraint(Checker *c, Constraint **all, uint32_t i) {
+  c->notes.stats.proved++;
+  c->notes.stats.by_class[constraint_class(all[i])].proved++;
+  all[i] = NULL;
+}
+
 /* True if an earlier constraint is equal. */
 static bool is_duplicate(const Constraint *k, Constraint *const *others,
                          Dim *const *slacks, uint32_t self) {
   for (uint32_t i = 0; i < self; i++)
     if (others[i] && slacks[i] && others[i]->kind == k->kind &&
+        (!others[i]->sufficient_only || k->sufficient_only) &&
         others[i]->assumptions == k->assumptions &&
         dim_equal(slacks[i], slacks[self]))
       return true;
@@ -381,6 +388,16 @@ enum {
   MAX_FULL_EFFORT_CONSTRAINTS = 16
 }; /* number of constraints that are tested with full effort */
 
+/* Drops constraints that are equal to earlier ones, so that few are left for
+   the full test. */
+static void drop_duplicates(Checker *c, Constraint **all, Dim *const *slacks,
+                            uint32_t count) {
+  for (uint32_t i = count; i-- > 0;)
+    if (all[i] && slacks[i] && !all[i]->is_given &&
+        is_duplicate(all[i], all, slacks, i))
+      drop_constraint(c, all, i);
+}
+
 /* Drops implied constraints.  Of equal ones the first stays.  Most have no
    conditions and divide only by constants; those are all assumed together,
    except the tested one. */
@@ -388,6 +405,7 @@ static void drop_implied(Checker *c, Constraint **all, Dim *const *slacks,
                          uint32_t count) {
   uint32_t *at = NEW_ARRAY(c->arena, uint32_t, count), loaded = 0;
   bool plain = true;
+  drop_duplicates(c, all, slacks, count);
   assumptions_backtrack(c->facts.loaded, 0);
   for (uint32_t i = 0; i < count && plain; i++) {
     at[i] = UINT32_MAX;
@@ -417,14 +435,10 @@ static void drop_implied(Checker *c, Constraint **all, Dim *const *slacks,
       if (at[i] != UINT32_MAX)
         assumptions_set_disabled(c->facts.loaded, at[i], found);
     } else {
-      found = is_duplicate(k, all, slacks, i) ||
-              is_implied_by_others(c, k, all, slacks, count, i);
+      found = is_implied_by_others(c, k, all, slacks, count, i);
     }
-    if (found) {
-      all[i] = NULL;
-      c->notes.stats.proved++;
-      c->notes.stats.by_class[constraint_class(k)].proved++;
-    }
+    if (found)
+      drop_constraint(c, all, i);
   }
   assumptions_set_low_effort(c->facts.loaded, false);
 }
@@ -605,6 +619,37 @@ static void simplify_conditions(Checker *c, Constraint *k) {
   k->assumptions = kept;
 }
 
+/* Drops conditions that unconditional constraints imply. */
+static void drop_implied_conditions(Checker *c, Constraint **all,
+                                    Dim *const *slacks, uint32_t count) {
+  bool any = false;
+  for (uint32_t i = 0; i < count; i++)
+    any |= all[i] && all[i]->assumptions;
+  if (!any)
+    return;
+  assumptions_backtrack(c->facts.loaded, 0);
+  for (uint32_t i = 0; i < count; i++) {
+    const Constraint *k = all[i];
+    if (!k || !slacks[i] || k->assumptions || k->sufficient_only ||
+        k->kind == CN_DIM_NE || has_symbolic_divisor(c, slacks[i]))
+      continue;
+    if (k->kind == CN_DIM_EQ)
+      assumptions_add_eq(c->facts.loaded, slacks[i]);
+    else
+      assumptions_add_ge(c->facts.loaded, slacks[i]);
+  }
+  assumptions_set_low_effort(c->facts.loaded, true);
+  for (uint32_t i = 0; i < count; i++)
+    for (Assumption **f = all[i] ? &all[i]->assumptions : NULL; f && *f;)
+      if ((*f)->relation != ASSUME_NE &&
+          dim_entailed(c->facts.loaded, dim_resolve(c->dims, (*f)->dim),
+                       (*f)->relation == ASSUME_EQ))
+        *f = (*f)->outer;
+      else
+        f = &(*f)->outer;
+  assumptions_set_low_effort(c->facts.loaded, false);
+}
+
 static bool is_unknown(Checker *c, Dim *d) {
   return dim_has_unknown(dim_resolve(c->dims, d));
 }
@@ -680,6 +725,7 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
       slacks[i] = constraint_slack(c, taken.at[i]);
+  drop_implied_conditions(c, taken.at, slacks, taken.len);
   drop_implied(c, taken.at, slacks, taken.len);
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
@@ -812,36 +858,75 @@ typedef struct GivenList {
   uint32_t count;
 } GivenList;
 
-static Dim *cancel_exact_divisions(TypeMapper *copy, Dim *d) {
-  const GivenList *given = copy->arg;
-  for (uint32_t i = 0; i < given->count; i++) {
-    const Constraint *k = given->at[i];
-    if (k->divisibility && !k->assumptions)
-      d = dim_cancel_exact_division(copy->c->dims, d,
-                                    dim_resolve(copy->c->dims, k->left),
-                                    dim_resolve(copy->c->dims, k->divisor));
+typedef struct KnownRemainder { /* num == den*(num/den) + rest */
+  Dim *num, *den, *rest;
+} KnownRemainder;
+
+/* True for the constraints n % h == 0 and n % 2 == 1. */
+static bool as_known_remainder(Checker *c, const Constraint *k,
+                               KnownRemainder *out) {
+  if (k->kind != CN_DIM_EQ || k->assumptions || k->sufficient_only)
+    return false;
+  if (k->divisibility) {
+    *out =
+        (KnownRemainder){dim_resolve(c->dims, k->left),
+                         dim_resolve(c->dims, k->divisor), dim_int(c->dims, 0)};
+    return true;
   }
+  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
+  Dim *offset = dim_int(c->dims, dim_offset(d));
+  if (!dim_is_remainder(c->dims, dim_sub(c->dims, d, offset), &out->num,
+                        &out->den))
+    return false;
+  bool negated = dim_offset(d) > 0; /* d is the rest minus the remainder */
+  out->rest = negated ? offset : dim_neg(c->dims, offset);
+  return true;
+}
+
+/* d with num - rest instead of den*(num/den) */
+static Dim *cancel_division(DimCtx *cx, Dim *d, const KnownRemainder *r) {
+  Dim *exact = dim_cancel_exact_division(cx, d, r->num, r->den);
+  if (dim_is_const(r->rest) && !dim_sign(r->rest))
+    return exact;
+  Dim *product = dim_mul(cx, r->den, dim_div(cx, r->num, r->den));
+  Dim *times = dim_exact_quotient(cx, dim_sub(cx, d, exact),
+                                  dim_sub(cx, product, r->num));
+  return times ? dim_sub(cx, exact, dim_mul(cx, times, r->rest)) : d;
+}
+
+typedef struct KnownRemainders {
+  VEC(KnownRemainder) all;
+} KnownRemainders;
+
+static Dim *cancel_divisions(TypeMapper *copy, Dim *d) {
+  const KnownRemainders *known = copy->arg;
+  for (uint32_t i = 0; i < known->all.len; i++)
+    d = cancel_division(copy->c->dims, d, &known->all.at[i]);
   return d;
 }
 
-/* If h divides n, types and other constraints contain n instead of h*(n/h). */
-static void cancel_exact_divisions_in_types(Checker *c, GivenList *given,
-                                            uint32_t n, Type **types) {
-  TypeMapper copy = {.c = c, .size = cancel_exact_divisions, .arg = given};
-  uint32_t some = 0, kept = 0;
+/* If h divides n, types and other constraints contain n instead of h*(n/h).  If
+   n is odd, they contain n - 1 instead of 2*(n/2). */
+static void cancel_divisions_in_types(Checker *c, GivenList *given, uint32_t n,
+                                      Type **types) {
+  KnownRemainders known = {0};
+  KnownRemainder one;
+  TypeMapper copy = {.c = c, .size = cancel_divisions, .arg = &known};
+  uint32_t kept = 0;
   for (uint32_t i = 0; i < given->count; i++)
-    some += given->at[i]->divisibility && !given->at[i]->assumptions;
-  if (!some)
+    if (as_known_remainder(c, given->at[i], &one))
+      VEC_PUSH(c->arena, known.all, one);
+  if (!known.all.len)
     return;
   for (uint32_t i = 0; i < n; i++)
     types[i] = ty_copy(&copy, types[i]);
   for (uint32_t i = 0; i < given->count; i++) {
     Constraint *k = given->at[i];
-    Dim *d = !k->divisibility && constraint_is_size(k)
+    Dim *d = constraint_is_size(k) && !as_known_remainder(c, k, &one)
                  ? dim_copy(&copy, constraint_slack(c, k))
                  : NULL;
     if (d && k->kind == CN_DIM_EQ)
-      d = dim_cancel_common_factor(c->dims, d);
+      d = given_cancel_sizes(c, d);
     if (d)
       dim_split_signs(c->dims, d, &k->right, &k->left);
     if (d && k->kind == CN_DIM_EQ && dim_is_const(d) && !dim_sign(d))
@@ -883,7 +968,7 @@ void scheme_generalize(Checker *c, uint32_t n, Type **types, Scheme **out,
   GivenList given;
   given.at = extract_constraints(c, mark, &given.count, n, types);
   extract_existential_assumptions(c, &given.at, &given.count);
-  cancel_exact_divisions_in_types(c, &given, n, types);
+  cancel_divisions_in_types(c, &given, n, types);
   for (uint32_t i = 0; i < given.count; i++) {
     constraint_visit(&quantify, given.at[i]);
     for (Assumption *f = given.at[i]->assumptions; f; f = f->outer)

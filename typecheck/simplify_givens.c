@@ -9,6 +9,12 @@ static Dim *slack(Checker *c, const Constraint *k) {
   return dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
 }
 
+Dim *given_cancel_sizes(Checker *c, Dim *d) {
+  return dim_common_factor_may_vanish(c->dims, d)
+             ? d
+             : dim_cancel_common_factor(c->dims, d);
+}
+
 static bool is_size_relation(const Constraint *k) {
   return k && (k->kind == CN_DIM_EQ || k->kind == CN_DIM_LE);
 }
@@ -137,7 +143,7 @@ static void eliminate_exact_division(Checker *c, Constraints *all,
         *plain = dim_eliminate_exact_division(c->dims, d, num, den);
     if (dim_equal(d, plain))
       continue;
-    plain = k->kind == CN_DIM_EQ ? dim_cancel_common_factor(c->dims, plain)
+    plain = k->kind == CN_DIM_EQ ? given_cancel_sizes(c, plain)
                                  : dim_simplify_ge(c->dims, plain);
     set_slack(c, k, plain);
     constraint_as_divisibility(c, k, all);
@@ -240,7 +246,9 @@ void givens_simplify(Checker *c, Constraints *all) {
 static void normalize_equation(Checker *c, Constraint *k) {
   Dim *left = dim_resolve(c->dims, k->left);
   Dim *right = dim_resolve(c->dims, k->right);
-  Dim *by = dim_common_factor(c->dims, dim_sub(c->dims, left, right));
+  Dim *d = dim_sub(c->dims, left, right), *by = dim_common_factor(c->dims, d);
+  if (dim_common_factor_may_vanish(c->dims, d))
+    return;
   left = dim_exact_quotient(c->dims, left, by);
   right = dim_exact_quotient(c->dims, right, by);
   if (left && right)

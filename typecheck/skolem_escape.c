@@ -63,6 +63,38 @@ static void add_shape(void *arg, ShapeVar *v) {
   d->more = true;
 }
 
+typedef struct AxisVars {
+  Determined *to;
+  Dim *axis;
+} AxisVars;
+
+static void add_linear_dim(void *arg, DimVar *v) {
+  const AxisVars *a = arg;
+  Dim *slope, *rest;
+  if (dim_split_linear(a->to->c->dims, a->axis, v, &slope, &rest))
+    add_dim(a->to, v);
+}
+
+/* An axis n/2 does not determine n. */
+static void add_axes(Determined *d, const Shape *s0) {
+  const Shape *s = s0 ? shape_norm(d->c, s0) : NULL;
+  for (uint32_t i = 0; s && i < s->len; i++) {
+    const ShapeAxis *it = &s->axes[i];
+    if (it->tag == SHAPE_SPLICE)
+      add_shape(d, it->var);
+    AxisVars vars = {d, it->dim};
+    if (it->tag == SHAPE_DIM)
+      dim_each_var(it->dim, add_linear_dim, NULL, &vars);
+  }
+}
+
+static void add_shapes(Determined *d, const Constraint *k) {
+  add_axes(d, k->a);
+  add_axes(d, k->b);
+  for (uint32_t i = 0; i < k->broadcast_arg_count; i++)
+    add_axes(d, k->broadcast_args[i]);
+}
+
 static bool is_determined(Determined *d, const Shape *s) {
   TypeVisitor test = {
       .dim = test_dim, .shape = test_shape, .arg = d, .c = d->c};
@@ -94,7 +126,7 @@ static bool param_determines(Checker *c, const ParamType *p,
     for (uint32_t i = 0; i < c->solver.pending.len; i++) {
       Constraint *k = c->solver.pending.at[i];
       if (!k->solved && !constraint_is_size(k) && determines_rest(&d, k))
-        constraint_visit(&add, k);
+        add_shapes(&d, k);
     }
   }
   return sought && map_get(&d.vars, sought);
@@ -148,17 +180,20 @@ static bool mentions_body_size(Checker *c, uint32_t from, Dim *d) {
   return in.found;
 }
 
+bool bodies_have_existential(const Checker *c) {
+  return c->inference.params.len &&
+         c->sizes.last_existential_id >=
+             c->inference.params.at[0].first_body_size;
+}
+
 /* Quick test without the parameters: true if no size is from a body. */
 static bool mentions_no_body_size(Checker *c, Dim *d) {
-  return !c->inference.params.len ||
-         c->sizes.last_existential_id <
-             c->inference.params.at[0].first_body_size ||
+  return !bodies_have_existential(c) ||
          !mentions_body_size(c, c->inference.params.at[0].first_body_size, d);
 }
 
 static bool shape_mentions_no_body_size(Checker *c, Shape *s0) {
-  if (!c->inference.params.len ||
-      c->sizes.last_existential_id < c->inference.params.at[0].first_body_size)
+  if (!bodies_have_existential(c))
     return true;
   Shape *s = shape_norm(c, s0);
   for (uint32_t i = 0; i < s->len; i++)

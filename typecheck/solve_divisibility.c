@@ -30,6 +30,8 @@ bool constraint_as_divisibility(Checker *c, Constraint *k,
     return false;
   Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->left, k->right));
   Dim *num, *den, *factors[DIM_MAX_FACTORS];
+  if (dim_common_factor_may_vanish(c->dims, d))
+    return k->divisibility; /* (n % 2)*(m/2) == 0 holds for m == 1, too */
   uint32_t count = dim_factor(c->dims, d, factors);
   for (uint32_t i = 0; i < count; i++)
     if (dim_is_remainder(c->dims, factors[i], &num, &den) &&

@@ -154,7 +154,8 @@ static void warn_broadcast_forces_one(Checker *c, const Constraint *k,
 
 /* Finds a variable that a == b determines, and its value: the side that is a
    single variable, or a variable that is linear in d, the difference.  Solves
-   `_` before a size of a parameter, since the latter would need a division. */
+   `_` before a size of a parameter, since the latter would need a division, or
+   would become a term of a size of data. */
 static DimVar *find_solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
                              Dim *d, Dim **value) {
   SolveContext solver = {c, k};
@@ -171,7 +172,8 @@ static DimVar *find_solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
   }
   if (!v && !dim_solve_for_meta(c->dims, d, may_solve, &solver, &v, value))
     return NULL;
-  if (!v->reshape_hole && dim_has_reshape_hole(d) && dim_var_in_parameter(c, v))
+  if (!v->reshape_hole && dim_has_reshape_hole(d) &&
+      (bodies_have_existential(c) || dim_var_in_parameter(c, v)))
     dim_solve_for_meta(c->dims, d, may_solve_hole, &solver, &v, value);
   if (skolem_escapes(c, v, *value))
     dim_solve_for_meta(c->dims, d, may_solve_in_body, &solver, &v, value);
@@ -223,6 +225,7 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   dim_bind(c, v, value);
   if (!is_term)
     return ENTAILED;
+  VEC_PUSH(c->arena, c->solver.solved_by_terms, v);
   c->facts.assumptions = others;
   add_size_le(c, dim_int(c->dims, 0), value, k->origin);
   if (others != assumptions)

@@ -276,6 +276,63 @@ static bool bind_any_by_division(Checker *c, const UnsolvedEquations *all) {
   return false;
 }
 
+/* ---- a size that is a term of itself ---- */
+
+/* The newest size whose solution is the term d, or NULL. */
+static DimVar *size_solved_by(Checker *c, const Dim *d) {
+  for (uint32_t i = c->solver.solved_by_terms.len; i-- > 0;) {
+    DimVar *v = c->solver.solved_by_terms.at[i];
+    if (v->solution && !v->unknown &&
+        dim_equal(dim_resolve(c->dims, dim_of_var(c->dims, v)), d))
+      return v;
+  }
+  return NULL;
+}
+
+typedef struct NamedSize {
+  Dim *name, *term; /* equal */
+} NamedSize;
+
+static Dim *name_of_size(TypeMapper *copy, Dim *d) {
+  const NamedSize *size = copy->arg;
+  return dim_equal(d, size->term) ? size->name : d;
+}
+
+/* Replaces the term in the constraints on shapes. */
+static void name_in_shapes(Checker *c, uint32_t mark, NamedSize *size) {
+  TypeMapper copy = {.c = c, .size = name_of_size, .arg = size};
+  for (uint32_t i = mark; i < c->solver.pending.len; i++) {
+    Constraint *k = c->solver.pending.at[i];
+    if (k->solved || constraint_is_size(k))
+      continue;
+    const Constraint *named = constraint_copy(&copy, k);
+    k->a = named->a, k->b = named->b;
+    k->broadcast_args = named->broadcast_args;
+  }
+}
+
+/* m was solved by a term of n, and an equation says that n == m.  Then m is n,
+   which callers can read, and the equation says that n is the term. */
+static bool name_any_term(Checker *c, uint32_t mark,
+                          const UnsolvedEquations *all) {
+  for (uint32_t i = 0; i < all->len; i++) {
+    Dim *a = dim_resolve(c->dims, all->at[i]->left);
+    Dim *b = dim_resolve(c->dims, all->at[i]->right);
+    Dim *name = dim_as_var(a) ? a : b, *term = name == a ? b : a;
+    DimVar *n = dim_as_var(name), *m = NULL;
+    if (n && is_unsolved(n) && !n->is_integer && dim_mentions(c->dims, term, n))
+      m = size_solved_by(c, term);
+    if (!m)
+      continue;
+    all->at[i]->left = term, all->at[i]->right = name;
+    dim_replace_solution(c->dims, m, name);
+    name_in_shapes(c, mark, &(NamedSize){name, term});
+    wakeup_all(c);
+    return true;
+  }
+  return false;
+}
+
 static UnsolvedEquations unsolved_equations(Checker *c, uint32_t mark) {
   UnsolvedEquations all = {0};
   for (uint32_t i = mark; i < c->solver.pending.len && all.len < MAX_EQUATIONS;
@@ -293,7 +350,8 @@ static UnsolvedEquations unsolved_equations(Checker *c, uint32_t mark) {
 void solve_equation_systems(Checker *c, uint32_t mark, bool last) {
   for (bool more = true; more;) {
     UnsolvedEquations all = unsolved_equations(c, mark);
-    more = (all.len > 1 &&
+    more = name_any_term(c, mark, &all) ||
+           (all.len > 1 &&
             (solve_linear_system(c, &all) || solve_by_substitution(c, &all))) ||
            (last && all.len &&
             (bind_any_only_solution(c, &all) || bind_any_by_division(c, &all)));

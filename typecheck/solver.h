@@ -104,6 +104,9 @@ Verdict solve_shape_eq(Checker *c, Constraint *k);
 /* ---- skolem_escape.c ---- */
 /* True if v occurs in a parameter's type of a function being checked. */
 bool dim_var_in_parameter(Checker *c, DimVar *v);
+/* True if existential sizes arose in the bodies of the functions being
+   checked.  Sizes of unknown rank may turn out to be these. */
+bool bodies_have_existential(const Checker *c);
 /* True if v := d is a skolem escape: a parameter's type would get a size that
    only the body knows. */
 bool skolem_escapes(Checker *c, DimVar *v, Dim *d);
@@ -140,6 +143,9 @@ void solve_reshape_holes(Checker *c, uint32_t mark);
 void solve_equation_systems(Checker *c, uint32_t mark, bool last);
 
 /* ---- simplify_givens.c ---- */
+/* An equation d == 0 without common factors.  Quotients such as n/2 stay: they
+   may be 0 even if all sizes are at least 1. */
+Dim *given_cancel_sizes(Checker *c, Dim *d);
 /* Simplifies the constraints of a type.  Redundant ones become NULL. */
 void givens_simplify(Checker *c, Constraints *all);
 /* Normalizes a constraint for readers: k <= n instead of 0 <= n - k. */

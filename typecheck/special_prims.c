@@ -389,8 +389,13 @@ static Core *infer_split(Checker *c, Expr *e, Arg *args, uint32_t n,
   ox->number = 3;
   cores[2] = check(c, pos[1], ty_tensor(c, elem, whole, NULL), ox);
   Shape *sizes = shape_new(c, parts);
-  for (uint32_t i = 0; i < parts; i++)
-    sizes->axes[i].dim = meta_dim(c, NULL, pos[0]->items[i]->span);
+  for (uint32_t i = 0; i < parts; i++) {
+    const Expr *part = pos[0]->items[i];
+    sizes->axes[i].dim = meta_dim(c, NULL, part->span);
+    /* it is solved before the other sizes, which may be of data */
+    dim_as_var(sizes->axes[i].dim)->reshape_hole =
+        part->kind == EX_HOLE && bodies_have_existential(c);
+  }
   Origin *os = origin_new(c, ORIGIN_ARG, pos[0]->span);
   os->subject = "split";
   os->number = 2;

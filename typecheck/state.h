@@ -650,6 +650,7 @@ typedef struct Solver { /* constraints that are not decided yet */
   /* origins of contradicted constraints, in order */
   VEC(Origin *) contradicted;
   VEC(ReshapeHole) reshape_holes; /* the _ of reshapes */
+  VEC(DimVar *) solved_by_terms;  /* sizes that were solved by terms */
   Map in_unproved_equations; /* DimVars in an equation that stays undecided */
 } Solver;
 
