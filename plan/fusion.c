@@ -279,9 +279,9 @@ static void estimate_recompute_costs(const Plan *plan) {
           !x || node_is_materialized(x) ||
           plan_node_of(plan, x)->only_materialized_inputs;
       if (x && x != n->guard && p->input_bytes < MAX_WORK)
-        p->input_bytes +=
-            node_is_materialized(x) ? node_bytes_hint(plan->graph, x)
-                                    : plan_node_of(plan, x)->input_bytes;
+        p->input_bytes += node_is_materialized(x)
+                              ? node_bytes_hint(plan->graph, x)
+                              : plan_node_of(plan, x)->input_bytes;
       p->only_smaller_inputs &= !x || is_much_smaller(plan, x, n) ||
                                 (!node_is_materialized(x) &&
                                  plan_node_of(plan, x)->only_smaller_inputs);

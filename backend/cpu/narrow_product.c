@@ -154,13 +154,14 @@ typedef struct NarrowTile {
 static double tile_time(const NarrowProduct *p, int64_t rows,
                         const NarrowTile *t) {
   double broadcasts = 0.5 / t->vectors;
-  return (double)(rows / t->rows) * (p->operations + t->rows * (1 + broadcasts)) +
+  return (double)(rows / t->rows) *
+             (p->operations + t->rows * (1 + broadcasts)) +
          (double)(rows % t->rows) * (p->operations + 1 + broadcasts);
 }
 
 /* The block of rows and vectors whose sums stay in registers.  With one vector,
- * each row reads its factor as an operand of the addition, and needs no register
- * for it. */
+ * each row reads its factor as an operand of the addition, and needs no
+ * register for it. */
 static NarrowTile choose_tile(const NarrowProduct *p, const Schedule *s,
                               int64_t rows) {
   NarrowTile best = {1, MAX_ROW_BLOCK_VECTORS};
