@@ -276,7 +276,8 @@ static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
     gemm_tiling_choose(k, s);
   else if (outer_axis != NO_AXIS)
     choose_loops(k, s, outer_axis);
-  else if (!narrow_product_choose(k, s) && !batched_gemm_choose(k, s) && !gemm_tiling_choose(k, s))
+  else if (!narrow_product_choose(k, s) && !batched_gemm_choose(k, s) &&
+           !gemm_tiling_choose(k, s))
     choose_loops(k, s, vector_axis_best_outer(k, s->width));
   choose_vector_axes(k, s);
 }
