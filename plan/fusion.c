@@ -233,6 +233,10 @@ static void count_plan_refs(const Plan *plan) {
   }
 }
 
+static double node_bytes_hint(const Graph *g, const Node *n) {
+  return node_element_hint(g, n) * dtype_info[n->dtype].bytes;
+}
+
 static bool is_externally_held(const PlanNode *p) {
   return p->node->refs > p->plan_refs + 1; /* 1 is the reference of the plan */
 }
@@ -243,8 +247,7 @@ static bool is_worth_keeping(const Plan *plan, const PlanNode *p) {
   const Graph *g = plan->graph;
   double limit = g->max_tensor_bytes > 0 ? (double)g->max_tensor_bytes
                                          : (double)memory_limit();
-  double bytes =
-      node_element_hint(g, p->node) * dtype_info[p->node->dtype].bytes;
+  double bytes = node_bytes_hint(g, p->node);
   return !g->extent_table && is_externally_held(p) &&
          p->recompute_cost > MAX_DISCARDED_WORK && bytes < limit / 8;
 }
@@ -275,6 +278,10 @@ static void estimate_recompute_costs(const Plan *plan) {
       p->only_materialized_inputs &=
           !x || node_is_materialized(x) ||
           plan_node_of(plan, x)->only_materialized_inputs;
+      if (x && x != n->guard && p->input_bytes < MAX_WORK)
+        p->input_bytes += node_is_materialized(x)
+                              ? node_bytes_hint(plan->graph, x)
+                              : plan_node_of(plan, x)->input_bytes;
       p->only_smaller_inputs &= !x || is_much_smaller(plan, x, n) ||
                                 (!node_is_materialized(x) &&
                                  plan_node_of(plan, x)->only_smaller_inputs);
@@ -353,6 +360,70 @@ static bool is_computed_once(const Plan *plan, const PlanNode *p,
          dtype_is_float(p->node->dtype) &&
          is_contraction_factor(body, body->value_op, i->read_op) &&
          lacks_output_axis(plan, body, i->read_op);
+}
+
+/* ---- factors of narrow data ---- */
+
+/* True if the value of op `at` depends on the read. */
+static bool contains_read(const FusedBody *body, uint32_t at, uint32_t read,
+                          bool *seen) {
+  at = fused_body_resolve(body, at);
+  if (at == read || seen[at])
+    return at == read;
+  seen[at] = true;
+  const BodyOp *c = &body->ops.at[at].body_op;
+  for (uint32_t j = 0; j < c->arg_count; j++)
+    if (contains_read(body, c->args[j], read, seen))
+      return true;
+  return false;
+}
+
+/* True if only one factor of a summed product depends on the read.  *once: this
+ * factor lacks an axis of the result. */
+static bool is_in_one_factor(const Plan *plan, const NodeUse *i, bool *once) {
+  const FusedBody *body = i->body;
+  const BodyOp *value =
+      &body->ops.at[fused_body_resolve(body, body->value_op)].body_op;
+  if (body->reduce != PRIM_SUM || value->kind != BODY_OP ||
+      value->op != PRIM_MUL)
+    return false;
+  uint32_t count = 0, factor = 0;
+  for (uint32_t j = 0; j < 2; j++) {
+    bool *seen = NEW_ARRAY(plan->arena, bool, body->ops.len);
+    if (!contains_read(body, value->args[j], i->read_op, seen))
+      continue;
+    count++;
+    factor = value->args[j];
+  }
+  *once = count == 1 && lacks_output_axis(plan, body, factor);
+  return count == 1;
+}
+
+/* True if p is computed from tensors of at most half of its bytes, such as
+ * weights of few bits, as a factor of a product, or a part of it.  Reading
+ * these takes less time than reading a stored factor. */
+static bool is_narrow_factor(const Plan *plan, const PlanNode *p) {
+  double bytes = node_bytes_hint(plan->graph, p->node);
+  bool is_narrow = p->input_bytes > 0 && 2 * p->input_bytes <= bytes;
+  if (!plan->graph->backend->compiles_kernels || !p->only_materialized_inputs ||
+      p->pointwise_cost > MAX_NARROW_FACTOR_COST ||
+      (!is_narrow && !p->in_narrow_factor))
+    return false;
+  for (uint32_t k = 0; k < p->uses.len; k++) {
+    bool once;
+    if (!is_in_one_factor(plan, &p->uses.at[k], &once) ||
+        (!once && p->pointwise_cost > MAX_WIDENING_COST))
+      return false;
+  }
+  return true;
+}
+
+static void note_narrow_factor(const Plan *plan, const PlanNode *p) {
+  for (uint32_t j = 0; j < operand_count(p->node); j++) {
+    const Node *x = operand(p->node, j);
+    if (x && !node_is_materialized(x))
+      plan_node_of(plan, x)->in_narrow_factor = true;
+  }
 }
 
 /* Evaluations per element if the node is inlined.  *only_factor: all uses are
@@ -489,8 +560,7 @@ static bool is_window_padding(const Plan *plan, const PlanNode *p) {
  * bound by memory bandwidth.  False for a factor of a matmul, since caches hold
  * parts of it. */
 static bool is_streamed(const Plan *plan, const PlanNode *p) {
-  double bytes = node_element_hint(plan->graph, p->node) *
-                 dtype_info[p->node->dtype].bytes;
+  double bytes = node_bytes_hint(plan->graph, p->node);
   for (uint32_t k = 0; k < p->uses.len; k++) {
     const FusedBody *body = p->uses.at[k].body;
     if (body->reduce == PRIM_SUM &&
@@ -548,6 +618,10 @@ static bool is_widening_conversion(const PlanNode *p) {
 /* True if computing the node in its consumers is no more work. */
 static bool is_cheap_to_recompute(const Plan *plan, const PlanNode *p) {
   bool only_factor;
+  if (is_narrow_factor(plan, p)) {
+    note_narrow_factor(plan, p);
+    return true;
+  }
   double cost = body_cost(p->node),
          ratio = recomputation_ratio(plan, p, &only_factor);
   if (only_factor)

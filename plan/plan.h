@@ -37,6 +37,8 @@ typedef struct PlanNode {
   bool only_smaller_inputs; /* the same, or reads only much smaller nodes */
   /* An elementwise expression of nodes with data. */
   bool only_materialized_inputs;
+  double input_bytes;    /* of the tensors that such an expression reads */
+  bool in_narrow_factor; /* a part of a factor of narrow data that is inlined */
   uint32_t order;        /* position among the materialized nodes */
   uint32_t plan_refs;    /* references from nodes of the plan */
   double recompute_cost; /* operations per element, with all pending operands */

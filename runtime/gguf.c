@@ -2,6 +2,7 @@
  * checked before use.  Memory grows with the file, never with a number in it.
  */
 #include "runtime/gguf.h"
+#include "runtime/fork_lock.h"
 #include "runtime/internal.h"
 #include "support/mem.h"
 
@@ -57,15 +58,24 @@ typedef struct Entry {
   uint64_t offset;              /* from the first tensor */
 } Entry;
 
-struct Gguf {
-  InputFile in;
-  size_t at; /* offset of the next byte of the header */
+/* Its texts are in the file. */
+typedef struct Header {
   GgufValue *values;
   size_t value_count;
   Entry *entries;
   size_t entry_count;
   size_t data; /* offset of the first tensor */
+} Header;
+
+struct Gguf {
+  InputFile in;
+  size_t at; /* offset of the next byte of the header */
+  Header header;
+  bool is_shared; /* the mapping of the file has the header */
 };
+
+/* Guards the mapping that is kept. */
+DEFINE_FORK_LOCK()
 
 /* ---- parts of the header ---- */
 
@@ -150,11 +160,12 @@ static bool take_counts(Gguf *g, Fault *fault) {
   size_t left = g->in.size - g->at;
   if (entries > left / MIN_ENTRY_BYTES || values > left / MIN_VALUE_BYTES)
     return input_fault(&g->in, fault, "the file is truncated");
-  g->values = mem_try_alloc(sizeof *g->values * (values + 1));
-  g->entries = mem_try_alloc(sizeof *g->entries * (entries + 1));
-  g->value_count = values;
-  g->entry_count = entries;
-  return (g->values && g->entries) || input_no_memory(&g->in, fault);
+  g->header.values = mem_try_alloc(sizeof *g->header.values * (values + 1));
+  g->header.entries = mem_try_alloc(sizeof *g->header.entries * (entries + 1));
+  g->header.value_count = values;
+  g->header.entry_count = entries;
+  return (g->header.values && g->header.entries) ||
+         input_no_memory(&g->in, fault);
 }
 
 static bool find_data(Gguf *g, Fault *fault) {
@@ -168,25 +179,75 @@ static bool find_data(Gguf *g, Fault *fault) {
   }
   if (!alignment || alignment > MAX_ALIGNMENT || alignment & (alignment - 1))
     return input_fault(&g->in, fault, "its alignment is invalid");
-  g->data = (g->at + alignment - 1) & ~(alignment - 1);
+  g->header.data = (g->at + alignment - 1) & ~(alignment - 1);
   return true;
 }
 
 static bool read_file_header(Gguf *g, Fault *fault) {
+  Header *h = &g->header;
   if (!take_counts(g, fault))
     return false;
-  for (size_t i = 0; i < g->value_count; i++)
-    if (!take_value(g, &g->values[i], fault))
+  for (size_t i = 0; i < h->value_count; i++)
+    if (!take_value(g, &h->values[i], fault))
       return false;
-  for (size_t i = 0; i < g->entry_count; i++)
-    if (!take_entry(g, &g->entries[i], fault))
+  for (size_t i = 0; i < h->entry_count; i++)
+    if (!take_entry(g, &h->entries[i], fault))
       return false;
   return find_data(g, fault);
 }
 
+static void free_arrays(Header *h) {
+  mem_free(h->values);
+  mem_free(h->entries);
+}
+
+static void free_note(void *note) {
+  free_arrays(note);
+  mem_free(note);
+}
+
+/* Keeps the last mapping, so that the next reader of the file finds it. */
+static void keep_mapping(Mapped *m) {
+  static Mapped *kept;
+  lock();
+  Mapped *before = kept;
+  kept = mapped_retain(m);
+  unlock();
+  if (before)
+    mapped_close(before);
+}
+
+/* A header with many tokens takes as long to read as some tensors, so readers
+ * of one mapping share it. */
+static void share_header(Gguf *g) {
+  Header *note = g->in.mapped ? mem_try_alloc(sizeof *note) : NULL;
+  if (!note)
+    return;
+  *note = g->header;
+  g->is_shared = mapped_set_note(g->in.mapped, note, free_note);
+  if (g->is_shared)
+    keep_mapping(g->in.mapped);
+  else
+    mem_free(note);
+}
+
+/* Reads the header of an open file.  The caller frees it. */
+static bool parse(const InputFile *in, Gguf *g, Fault *fault) {
+  const Header *note = in->mapped ? mapped_note(in->mapped) : NULL;
+  *g = (Gguf){.in = *in, .is_shared = note != NULL};
+  if (note) {
+    g->header = *note;
+    return true;
+  }
+  if (!read_file_header(g, fault))
+    return false;
+  share_header(g);
+  return true;
+}
+
 static void free_header(Gguf *g) {
-  mem_free(g->values);
-  mem_free(g->entries);
+  if (!g->is_shared)
+    free_arrays(&g->header);
 }
 
 /* ---- metadata ---- */
@@ -197,7 +258,8 @@ Gguf *gguf_open(const char *path, Fault *fault) {
     fault_set(fault, "cannot read \"%.200s\": out of memory", path);
     return NULL;
   }
-  if (input_open(&g->in, path, fault) && read_file_header(g, fault))
+  InputFile in;
+  if (input_open(&in, path, fault) && parse(&in, g, fault))
     return g;
   gguf_close(g);
   return NULL;
@@ -210,16 +272,16 @@ void gguf_close(Gguf *g) {
 }
 
 const GgufValue *gguf_values(const Gguf *g, size_t *count) {
-  *count = g->value_count;
-  return g->values;
+  *count = g->header.value_count;
+  return g->header.values;
 }
 
 const GgufValue *gguf_find(const Gguf *g, const char *key) {
   size_t len = strlen(key);
-  for (size_t i = 0; i < g->value_count; i++)
-    if (g->values[i].key.len == len &&
-        memcmp(g->values[i].key.text, key, len) == 0)
-      return &g->values[i];
+  for (size_t i = 0; i < g->header.value_count; i++)
+    if (g->header.values[i].key.len == len &&
+        memcmp(g->header.values[i].key.text, key, len) == 0)
+      return &g->header.values[i];
   return NULL;
 }
 
@@ -256,8 +318,8 @@ static const ElementType *type_of(const Entry *e) {
 
 const char *gguf_tensor_type(const Gguf *g, const char *name) {
   size_t len = strlen(name);
-  for (size_t i = 0; i < g->entry_count; i++) {
-    const Entry *e = &g->entries[i];
+  for (size_t i = 0; i < g->header.entry_count; i++) {
+    const Entry *e = &g->header.entries[i];
     if (e->name.len == len && memcmp(e->name.text, name, len) == 0)
       return type_of(e) ? type_of(e)->name : "?";
   }
@@ -301,18 +363,18 @@ static bool locate(const Gguf *g, const InputFile *in, const Entry *e,
     return false;
   if (!shape_count_and_bytes(h->dtype, h->rank, h->shape, &count, &bytes))
     return input_fault(in, fault, "its shape exceeds the size of any file");
-  if (g->data > in->size || e->offset > in->size - g->data ||
-      bytes > in->size - g->data - e->offset)
+  if (g->header.data > in->size || e->offset > in->size - g->header.data ||
+      bytes > in->size - g->header.data - e->offset)
     return input_fault(in, fault, "the file is truncated: %zu bytes are needed",
                        bytes);
-  *offset = g->data + e->offset;
+  *offset = g->header.data + e->offset;
   return true;
 }
 
 static bool add_names(const Gguf *g, EntryNames *names, Fault *fault) {
   bool ok = true;
-  for (size_t i = 0; i < g->entry_count && ok; i++) {
-    const GgufText *text = &g->entries[i].name;
+  for (size_t i = 0; i < g->header.entry_count && ok; i++) {
+    const GgufText *text = &g->header.entries[i].name;
     char *copy = mem_try_alloc(text->len + 1);
     if (copy) {
       memcpy(copy, text->text, text->len);
@@ -322,12 +384,6 @@ static bool add_names(const Gguf *g, EntryNames *names, Fault *fault) {
     mem_free(copy);
   }
   return ok || input_no_memory(&g->in, fault);
-}
-
-/* Reads the header of an open file.  The caller frees it. */
-static bool parse(const InputFile *in, Gguf *g, Fault *fault) {
-  *g = (Gguf){.in = *in};
-  return read_file_header(g, fault);
 }
 
 /* Reads the header and finds the tensor of the options. */
@@ -341,12 +397,12 @@ static bool select_tensor(const InputFile *in, const LoadOptions *options,
             names_select(&names, in, options, &i, fault);
   if (ok) {
     InputFile named = *in;
-    const GgufText *text = &g.entries[i].name;
+    const GgufText *text = &g.header.entries[i].name;
     snprintf(name, sizeof name, "%.*s",
              (int)(text->len < sizeof name ? text->len : sizeof name - 1),
              text->text);
     named.entry_name = name;
-    ok = locate(&g, &named, &g.entries[i], h, offset, fault);
+    ok = locate(&g, &named, &g.header.entries[i], h, offset, fault);
   }
   names_free(&names);
   free_header(&g);
@@ -395,13 +451,14 @@ static bool load_all(InputFile *in, NamedTensors *out, Fault *fault) {
   bool ok = parse(in, &g, fault) && add_names(&g, &names, fault);
   out->text = names.text;
   if (ok) {
-    out->all = mem_try_alloc(sizeof *out->all * (g.entry_count + 1));
+    out->all = mem_try_alloc(sizeof *out->all * (g.header.entry_count + 1));
     ok = out->all || input_no_memory(in, fault);
   }
   const char *name = names.text;
-  for (size_t i = 0; ok && i < g.entry_count; i++, name += strlen(name) + 1) {
+  for (size_t i = 0; ok && i < g.header.entry_count;
+       i++, name += strlen(name) + 1) {
     out->all[out->count] = (NamedTensor){.name = name};
-    ok = load_entry(&g, &g.entries[i], &out->all[out->count++], fault);
+    ok = load_entry(&g, &g.header.entries[i], &out->all[out->count++], fault);
   }
   free_header(&g);
   return ok;

@@ -43,6 +43,10 @@ void caching_free(void *at, size_t size);
 Mapped *mapped_open(int fd, const char *path, size_t size, void **at);
 Mapped *mapped_retain(Mapped *m);
 void mapped_close(Mapped *m); /* unmaps it after the last reference */
+/* Keeps what a reader has found in the file, until the mapping ends.  Returns
+ * false if there is such a note already. */
+bool mapped_set_note(Mapped *m, void *note, void (*free_note)(void *note));
+void *mapped_note(Mapped *m); /* or NULL */
 /* True if the file has not changed; otherwise the fault names it. */
 bool mapped_check(Mapped *m, Fault *fault);
 

@@ -32,6 +32,8 @@ struct Mapped {
   struct stat was;
   char *path; /* as the user wrote it */
   char *real; /* absolute, since a program may change its directory */
+  void *note; /* what a reader has found in the file */
+  void (*free_note)(void *note);
 };
 
 static Mapped *_Atomic all;
@@ -112,6 +114,9 @@ static void let_go(Mapped *m) {
   mem_free(m->path);
   free(m->real);
   m->path = m->real = NULL;
+  if (m->note)
+    m->free_note(m->note);
+  m->note = NULL;
 }
 
 static bool fill(Mapped *m, const struct stat *is, const char *path) {
@@ -203,6 +208,26 @@ void mapped_close(Mapped *m) {
   let_go(m);
   atomic_fetch_sub(&live, 1);
   unlock();
+}
+
+/* ---- notes ---- */
+
+bool mapped_set_note(Mapped *m, void *note, void (*free_note)(void *note)) {
+  lock();
+  bool is_first = !m->note;
+  if (is_first) {
+    m->note = note;
+    m->free_note = free_note;
+  }
+  unlock();
+  return is_first;
+}
+
+void *mapped_note(Mapped *m) {
+  lock();
+  void *note = m->note;
+  unlock();
+  return note;
 }
 
 /* ---- queries ---- */

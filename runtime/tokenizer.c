@@ -283,8 +283,9 @@ static bool stands_alone(Text t, size_t from, size_t to) {
 }
 
 /* The longest added token at a position, or NULL. */
-static const Added *added_at(const Tokenizer *t, Text text, size_t at,
+static const Added *added_at(const Work *w, Text text, size_t at,
                              bool normalized) {
+  const Tokenizer *t = w->tokenizer;
   const Added *best = NULL;
   Text rest = {text.text + at, text.len - at};
   if (!t->starts_added[(unsigned char)*rest.text])
@@ -293,7 +294,8 @@ static const Added *added_at(const Tokenizer *t, Text text, size_t at,
     const Added *a = &t->added.at[i];
     uint32_t flags = t->vocabulary.tokens[a->token].flags;
     if (!(flags & TOKEN_NORMALIZED) == normalized ||
-        !text_starts(rest, a->text) || (best && best->text.len >= a->text.len))
+        (w->is_plain && flags & TOKEN_SPECIAL) || !text_starts(rest, a->text) ||
+        (best && best->text.len >= a->text.len))
       continue;
     best = a;
   }
@@ -328,7 +330,7 @@ static void cut_added(Work *w, Text t, bool normalized, bool is_first,
                       Pieces *to) {
   size_t done = 0, at = 0;
   while (at < t.len) {
-    const Added *a = added_at(w->tokenizer, t, at, normalized);
+    const Added *a = added_at(w, t, at, normalized);
     size_t from = at, end = a ? at + a->text.len : at + 1;
     uint32_t flags = a ? w->tokenizer->vocabulary.tokens[a->token].flags : 0;
     at = end;
@@ -405,7 +407,7 @@ static bool run_work(const Tokenizer *t, bool work(Work *w, void *context),
 
 typedef struct EncodeWork {
   Text text;
-  bool add_special;
+  bool add_special, is_plain;
   TokenIds *out;
 } EncodeWork;
 
@@ -413,6 +415,7 @@ static bool encode(Work *w, void *context) {
   const EncodeWork *e = context;
   TokenIds *out = e->out;
   const Tokenizer *t = w->tokenizer;
+  w->is_plain = e->is_plain;
   for (uint32_t i = 0; e->add_special && i < t->before.len; i++)
     VEC_PUSH(w->arena, w->ids, t->before.at[i]);
   if (!encode_text(w, e->text))
@@ -426,19 +429,30 @@ static bool encode(Work *w, void *context) {
   return true;
 }
 
-bool tokenizer_encode(int64_t id, const char *text, size_t len,
-                      bool add_special, TokenIds *out, Fault *fault) {
+static bool run_encode(int64_t id, EncodeWork *e, Fault *fault) {
   const Tokenizer *t = tokenizer_of(id, fault);
-  *out = (TokenIds){0};
+  size_t len = e->text.len;
+  *e->out = (TokenIds){0};
   if (!t)
     return false;
-  if (!is_utf8(text, len) || len > MAX_TEXT_BYTES) {
+  if (!is_utf8(e->text.text, len) || len > MAX_TEXT_BYTES) {
     fault_set(fault, len > MAX_TEXT_BYTES ? "the text is longer than 16 MiB"
                                           : "the text is not UTF-8");
     return false;
   }
-  EncodeWork e = {{text, len}, add_special, out};
-  return run_work(t, encode, &e, fault);
+  return run_work(t, encode, e, fault);
+}
+
+bool tokenizer_encode(int64_t id, const char *text, size_t len,
+                      bool add_special, TokenIds *out, Fault *fault) {
+  EncodeWork e = {{text, len}, .add_special = add_special, .out = out};
+  return run_encode(id, &e, fault);
+}
+
+bool tokenizer_encode_plain(int64_t id, const char *text, size_t len,
+                            TokenIds *out, Fault *fault) {
+  EncodeWork e = {{text, len}, .is_plain = true, .out = out};
+  return run_encode(id, &e, fault);
 }
 
 /* ---- decoding ---- */

@@ -28,6 +28,9 @@ void tokenizer_close(int64_t id);
  */
 bool tokenizer_encode(int64_t id, const char *text, size_t len,
                       bool add_special, TokenIds *out, Fault *fault);
+/* Encodes text in which special tokens are ordinary text, and adds none. */
+bool tokenizer_encode_plain(int64_t id, const char *text, size_t len,
+                            TokenIds *out, Fault *fault);
 /* Adds the text of tokens to `out`.  Bytes that are not UTF-8 become U+FFFD. */
 bool tokenizer_decode(int64_t id, const int64_t *ids, size_t count,
                       bool skip_special, Buffer *out, Fault *fault);

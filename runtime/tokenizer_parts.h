@@ -168,7 +168,8 @@ typedef struct Work {
   const Tokenizer *tokenizer;
   Arena *arena;
   Fault *fault;
-  bool failed; /* the fault is set */
+  bool failed;   /* the fault is set */
+  bool is_plain; /* the text has no special tokens */
   VEC(int64_t) ids;
 } Work;
 

@@ -214,6 +214,9 @@ void answer_metrics(const Server *s, Buffer *out) {
               (double)m->cancelled);
   put_counter(out, "prompt_tokens_total", "Tokens of prompts.",
               (double)m->prompt_tokens);
+  put_counter(out, "shared_tokens_total",
+              "Tokens of prompts that were in memory already.",
+              (double)m->shared_tokens);
   put_counter(out, "tokens_total", "Tokens of answers.", (double)m->tokens);
   put_counter(out, "steps_total", "Steps of the model.", (double)m->steps);
   put_counter(out, "step_seconds_total", "Seconds in steps.", m->step_seconds);
@@ -225,5 +228,6 @@ void answer_metrics(const Server *s, Buffer *out) {
             s->running_count);
   put_gauge(out, "requests_waiting", "Requests in the queue.", s->queue_length);
   put_gauge(out, "pages", "Pages of memory.", s->page_count - 1);
-  put_gauge(out, "pages_free", "Pages that no request has.", s->free_count);
+  put_gauge(out, "pages_free", "Pages that no request has.",
+            pages_free_count(s->pages));
 }

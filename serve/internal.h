@@ -7,6 +7,7 @@
 
 #include "runtime/tokenizer.h"
 #include "serve/mhd.h"
+#include "serve/pages.h"
 #include "serve/serve.h"
 #include "support/buffer.h"
 
@@ -56,6 +57,9 @@ struct Request {
   bool has_connection, in_scheduler, is_cancelled;
   int64_t computed; /* tokens in the pool */
   int64_t *pages, page_count;
+  int64_t fresh;   /* the first page that it does not share */
+  bool has_pages;  /* the fresh ones are cleared */
+  uint64_t prefix; /* the number of its text up to the last full page */
   double arrived, first;
   /* the answer */
   TextStream stream;
@@ -76,7 +80,8 @@ void request_free(Request *r);
 /* ---- the server ---- */
 
 typedef struct Metrics {
-  int64_t answers, errors, cancelled, prompt_tokens, tokens, steps, firsts;
+  int64_t answers, errors, cancelled, prompt_tokens, shared_tokens, tokens;
+  int64_t steps, firsts;
   double step_seconds, first_seconds;
 } Metrics;
 
@@ -86,8 +91,9 @@ struct Server {
   int64_t tokenizer, vocabulary;
   int64_t stop_tokens[8], stop_count;
   bool has_template;
-  char *system_message; /* the model's own; or NULL */
-  int64_t created;      /* Unix time */
+  int64_t message_start, message_end; /* tokens of the template */
+  char *system_message;               /* the model's own; or NULL */
+  int64_t created;                    /* Unix time */
   struct MHD_Daemon *daemon;
   pthread_t signals;
   bool has_signals;
@@ -100,7 +106,8 @@ struct Server {
   Request *queue, *running; /* in order of arrival */
   int64_t queue_length, running_count;
   int64_t open_count; /* requests whose connection is open */
-  int64_t *free_pages, free_count, page_count;
+  Pages *pages;
+  int64_t page_count;
   bool *is_dirty; /* for each page: it was used, and not cleared since */
   Metrics metrics;
   /* the arrays of a step: the scheduler's thread only */
@@ -113,8 +120,10 @@ bool server_read_model(Server *s, Fault *fault);
 typedef struct Message {
   const char *role, *text;
 } Message;
-void model_chat_text(const Server *s, const Message *messages, size_t count,
-                     Buffer *out);
+/* The tokens of a conversation.  Special tokens in the texts are ordinary
+ * text. */
+bool model_chat_tokens(const Server *s, const Message *messages, size_t count,
+                       TokenIds *out, Fault *fault);
 bool model_is_stop(const Server *s, int64_t token);
 
 /* ---- parse.c ---- */

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-static const char message_start[] = "<|im_start|>";
+static const char message_start[] = "<|im_start|>",
+                  message_end[] = "<|im_end|>";
 
 static char *copy_text(const char *text, size_t len) {
   char *copy = mem_alloc(len + 1);
@@ -70,16 +71,23 @@ static char *default_system(const char *text) {
 }
 
 /* Axon writes conversations in the format ChatML only. */
-static void read_template(Server *s, const Gguf *file) {
+static bool read_template(Server *s, const Gguf *file, Fault *fault) {
   const GgufValue *v = gguf_find(file, "tokenizer.chat_template");
-  if (!v || v->is_array || v->type != GGUF_STRING)
-    return;
+  if (!tokenizer_find(s->tokenizer, message_start, strlen(message_start),
+                      &s->message_start, fault) ||
+      !tokenizer_find(s->tokenizer, message_end, strlen(message_end),
+                      &s->message_end, fault))
+    return false;
+  if (!v || v->is_array || v->type != GGUF_STRING || s->message_start < 0 ||
+      s->message_end < 0)
+    return true;
   const uint8_t *at = v->at;
   GgufText t = gguf_next_text(&at);
   char *text = copy_text(t.text, t.len);
   s->has_template = strstr(text, message_start) != NULL;
   s->system_message = s->has_template ? default_system(text) : NULL;
   mem_free(text);
+  return true;
 }
 
 bool server_read_model(Server *s, Fault *fault) {
@@ -93,23 +101,59 @@ bool server_read_model(Server *s, Fault *fault) {
   s->tokenizer = tokenizer_open(s->options.model, fault);
   bool ok = s->tokenizer >= 0 &&
             tokenizer_size(s->tokenizer, &s->vocabulary, fault) &&
-            find_stops(s, file, fault);
-  read_template(s, file);
+            find_stops(s, file, fault) && read_template(s, file, fault);
   gguf_close(file);
   return ok;
 }
 
-static void add_message(const char *role, const char *text, Buffer *out) {
-  buffer_printf(out, "%s%s\n%s<|im_end|>\n", message_start, role, text);
+/* ---- conversations ---- */
+
+static void add_tokens(TokenIds *to, const int64_t *tokens, size_t count) {
+  to->at = mem_realloc(to->at, to->count * sizeof *to->at,
+                       (to->count + count) * sizeof *to->at);
+  if (count)
+    memcpy(to->at + to->count, tokens, count * sizeof *tokens);
+  to->count += count;
 }
 
-void model_chat_text(const Server *s, const Message *messages, size_t count,
-                     Buffer *out) {
-  if (s->system_message && count && strcmp(messages[0].role, "system") != 0)
-    add_message("system", s->system_message, out);
-  for (size_t i = 0; i < count; i++)
-    add_message(messages[i].role, messages[i].text, out);
-  buffer_printf(out, "%sassistant\n", message_start);
+static bool add_text(const Server *s, const Buffer *text, TokenIds *to,
+                     Fault *fault) {
+  TokenIds ids = {0};
+  bool ok =
+      tokenizer_encode_plain(s->tokenizer, text->text, text->len, &ids, fault);
+  if (ok)
+    add_tokens(to, ids.at, ids.count);
+  mem_free(ids.at);
+  return ok;
+}
+
+/* The start of a message, and its end unless text is NULL. */
+static bool add_message(const Server *s, const char *role, const char *text,
+                        TokenIds *to, Fault *fault) {
+  Buffer body = {0}, line = {0};
+  buffer_printf(&body, "%s\n%s", role, text ? text : "");
+  buffer_puts(&line, "\n");
+  add_tokens(to, &s->message_start, 1);
+  bool ok = add_text(s, &body, to, fault);
+  if (ok && text) {
+    add_tokens(to, &s->message_end, 1);
+    ok = add_text(s, &line, to, fault);
+  }
+  buffer_free(&body);
+  buffer_free(&line);
+  return ok;
+}
+
+bool model_chat_tokens(const Server *s, const Message *messages, size_t count,
+                       TokenIds *out, Fault *fault) {
+  /* the tokens of the model around a text */
+  bool ok = tokenizer_encode(s->tokenizer, "", 0, true, out, fault);
+  if (ok && s->system_message && count &&
+      strcmp(messages[0].role, "system") != 0)
+    ok = add_message(s, "system", s->system_message, out, fault);
+  for (size_t i = 0; i < count && ok; i++)
+    ok = add_message(s, messages[i].role, messages[i].text, out, fault);
+  return ok && add_message(s, "assistant", NULL, out, fault);
 }
 
 bool model_is_stop(const Server *s, int64_t token) {

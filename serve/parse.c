@@ -148,15 +148,20 @@ static void take_stream(Parse *p, Request *r) {
 
 /* ---- prompts ---- */
 
+/* Takes the tokens of a prompt, unless there is a fault. */
+static void take_tokens(Parse *p, Request *r, bool ok, TokenIds *ids,
+                        const Fault *fault) {
+  r->tokens = ids->at;
+  r->prompt_count = (int64_t)ids->count;
+  if (!ok)
+    REFUSE(p, NULL, "%s", fault->message);
+}
+
 static void encode(Parse *p, Request *r, const char *text, size_t len) {
   Fault fault = {0};
   TokenIds ids = {0};
-  if (!tokenizer_encode(p->s->tokenizer, text, len, true, &ids, &fault)) {
-    REFUSE(p, NULL, "%s", fault.message);
-    return;
-  }
-  r->tokens = ids.at;
-  r->prompt_count = (int64_t)ids.count;
+  bool ok = tokenizer_encode(p->s->tokenizer, text, len, true, &ids, &fault);
+  take_tokens(p, r, ok, &ids, &fault);
 }
 
 static void take_token_list(Parse *p, Request *r, const json_t *list) {
@@ -220,7 +225,7 @@ static const char *role_of(const json_t *message) {
 static void add_messages(Parse *p, Request *r, const json_t *list) {
   size_t count = jansson.json_array_size(list);
   Message *messages = mem_alloc(count * sizeof *messages);
-  Buffer *texts = mem_alloc(count * sizeof *texts), all = {0};
+  Buffer *texts = mem_alloc(count * sizeof *texts);
   for (size_t i = 0; i < count && !failed(p); i++) {
     const json_t *x = jansson.json_array_get(list, i);
     const json_t *content = jansson.json_object_get(x, "content");
@@ -238,12 +243,13 @@ static void add_messages(Parse *p, Request *r, const json_t *list) {
     messages[i].text = texts[i].text ? texts[i].text : "";
   }
   if (!failed(p)) {
-    model_chat_text(p->s, messages, count, &all);
-    encode(p, r, all.text, all.len);
+    Fault fault = {0};
+    TokenIds ids = {0};
+    bool ok = model_chat_tokens(p->s, messages, count, &ids, &fault);
+    take_tokens(p, r, ok, &ids, &fault);
   }
   for (size_t i = 0; i < count; i++)
     buffer_free(&texts[i]);
-  buffer_free(&all);
   mem_free(texts);
   mem_free(messages);
 }

@@ -5,7 +5,10 @@
  * text that is being answered, and, while there is room, tokens of prompts in
  * the order of arrival.  The numbers of tokens, texts and pages of a step are
  * rounded up to powers of two, so that few plans serve all steps: the
- * additional tokens write to page 0, which no text has. */
+ * additional tokens write to page 0, which no text has.
+ *
+ * A text shares the full pages of its prompt that another text has computed
+ * (pages.c).  It computes the last token of its prompt in any case. */
 #include "serve/internal.h"
 #include "support/clock.h"
 #include "support/mem.h"
@@ -44,10 +47,8 @@ static int64_t power_of_two(int64_t n, int64_t least) {
 bool scheduler_new(Server *s) {
   int64_t slots = s->options.slots;
   s->page_count = s->options.cache / SERVE_PAGE + 1;
-  s->free_pages = mem_alloc((size_t)s->page_count * sizeof *s->free_pages);
+  s->pages = pages_new(s->page_count);
   s->is_dirty = mem_alloc((size_t)s->page_count);
-  for (int64_t p = s->page_count - 1; p > 0; p--)
-    s->free_pages[s->free_count++] = p;
   StepArrays *a = s->arrays = mem_alloc(sizeof *a);
   int64_t pages =
       power_of_two(s->options.context / SERVE_PAGE + 1, MIN_TABLE_PAGES);
@@ -76,7 +77,7 @@ void scheduler_free(Server *s) {
     mem_free(a->cleared);
   }
   mem_free(a);
-  mem_free(s->free_pages);
+  pages_free(s->pages);
   mem_free(s->is_dirty);
 }
 
@@ -118,8 +119,7 @@ void scheduler_release(Server *s, Request *r) {
 }
 
 static void free_pages(Server *s, Request *r) {
-  for (int64_t i = 0; i < r->page_count; i++)
-    s->free_pages[s->free_count++] = r->pages[i];
+  pages_release(s->pages, r->pages, r->page_count);
   r->page_count = 0;
 }
 
@@ -176,6 +176,35 @@ void scheduler_end_all(Server *s) {
   end_some(s, &s->queue, &s->queue_length);
 }
 
+/* Takes the pages of other texts with the same beginning. */
+static void share_pages(Server *s, Request *r) {
+  while ((r->page_count + 1) * SERVE_PAGE < r->prompt_count) {
+    int64_t page = pages_share(s->pages, &r->prefix,
+                               r->tokens + r->page_count * SERVE_PAGE);
+    if (!page)
+      break;
+    r->pages[r->page_count++] = page;
+  }
+  r->fresh = r->page_count;
+  r->computed = r->page_count * SERVE_PAGE;
+}
+
+/* Gives a request its pages.  Returns false if there are not enough. */
+static bool take_pages(Server *s, Request *r) {
+  int64_t pages = (r->prompt_count + r->most + SERVE_PAGE - 1) / SERVE_PAGE;
+  if (!r->pages)
+    r->pages = mem_alloc((size_t)pages * sizeof *r->pages);
+  r->prefix = 0;
+  share_pages(s, r);
+  if (pages - r->page_count > pages_free_count(s->pages)) {
+    free_pages(s, r);
+    return false;
+  }
+  while (r->page_count < pages)
+    r->pages[r->page_count++] = pages_take(s->pages);
+  return true;
+}
+
 /* Gives pages to waiting requests, in order. */
 static void begin_some(Server *s) {
   Request **end = &s->running;
@@ -183,12 +212,8 @@ static void begin_some(Server *s) {
     end = &(*end)->next;
   while (s->queue && s->running_count < s->options.slots) {
     Request *r = s->queue;
-    int64_t pages = (r->prompt_count + r->most + SERVE_PAGE - 1) / SERVE_PAGE;
-    if (pages > s->free_count)
+    if (!take_pages(s, r))
       return;
-    r->pages = mem_alloc((size_t)pages * sizeof *r->pages);
-    while (r->page_count < pages)
-      r->pages[r->page_count++] = s->free_pages[--s->free_count];
     s->queue = r->next;
     s->queue_length--;
     r->next = NULL;
@@ -197,6 +222,7 @@ static void begin_some(Server *s) {
     end = &r->next;
     s->running_count++;
     s->metrics.prompt_tokens += r->prompt_count;
+    s->metrics.shared_tokens += r->computed;
   }
 }
 
@@ -226,13 +252,24 @@ static void take_results(Server *s, const int64_t *chosen, int64_t count) {
     take_result(s, a->texts[i], chosen[i]);
 }
 
-static void put_token(StepArrays *a, Request *r) {
+/* The last page that the text has filled can be shared from the next step on.
+ */
+static void note_full_page(Server *s, Request *r) {
+  int64_t page = r->computed / SERVE_PAGE - 1;
+  if (r->computed % SERVE_PAGE == 0)
+    r->prefix = pages_add_beginning(s->pages, r->pages[page], r->prefix,
+                                    r->tokens + page * SERVE_PAGE);
+}
+
+static void put_token(Server *s, Request *r) {
+  StepArrays *a = s->arrays;
   int64_t position = r->computed++, page = r->pages[position / SERVE_PAGE];
   int64_t *to = a->at_token[a->tokens];
   to[0] = r->tokens[position];
   to[1] = position;
   to[2] = page * SERVE_PAGE + position % SERVE_PAGE;
   a->of_token[a->tokens++] = r;
+  note_full_page(s, r);
 }
 
 static void put_choice(StepArrays *a, Request *r) {
@@ -251,13 +288,14 @@ static void put_choice(StepArrays *a, Request *r) {
 }
 
 /* Pages get zeros before their first use by another text. */
-static void put_pages(Server *s, const Request *r) {
+static void put_pages(Server *s, Request *r) {
   StepArrays *a = s->arrays;
-  for (int64_t i = 0; r->computed == 0 && i < r->page_count; i++) {
+  for (int64_t i = r->fresh; !r->has_pages && i < r->page_count; i++) {
     if (s->is_dirty[r->pages[i]])
       a->cleared[a->cleared_count++] = r->pages[i];
     s->is_dirty[r->pages[i]] = true;
   }
+  r->has_pages = true;
 }
 
 /* Adds up to `most` tokens of a text. */
@@ -265,7 +303,7 @@ static void put_text(Server *s, Request *r, int64_t most) {
   StepArrays *a = s->arrays;
   put_pages(s, r);
   while (most-- > 0 && r->computed < r->token_count)
-    put_token(a, r);
+    put_token(s, r);
   if (r->computed == r->token_count)
     put_choice(a, r);
 }

@@ -52,6 +52,11 @@ else
 fi
 ended TERM 0
 
+# Many connections, and no error.
+start --slots 16 --queue 32 --cache 4096 --context 256
+python3 load.py "$port" tiny 2>errors || fail "load.py fails: $(cat errors log)"
+ended TERM 0
+
 # A running answer may end after a signal, for thirty seconds.
 start
 python3 stop.py "$port" "$server" || fail 'the answer is cut'

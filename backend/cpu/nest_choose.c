@@ -1,6 +1,6 @@
 /* Chooses how the iterations of a loop nest run within a task: the steps of its
  * schedule. */
-#include "backend/cpu/nest_choose.h"
+#include "backend/cpu/narrow_product.h"
 #include "machine/limits/cpu.h"
 
 /* ---- sums in f32 runs ---- */
@@ -285,8 +285,13 @@ Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
   NestChoice c = begin_choice(k, s, at);
   LoopNest *loop = c.loop;
   uint32_t points = unroll_and_jam_points(k, s, at);
+  NarrowProduct product;
+  bool is_product = narrow_product_match(k, s->width, &product) &&
+                    narrow_product_has_tasks(k, s, &product);
   find_order(&c);
-  if (points)
+  if (is_product)
+    narrow_product_nest(&c, &product);
+  else if (points)
     choose_jam(&c, points);
   else if (short_reduction_is_unrolled(s, loop, c.vector_axis))
     short_reduction_nest(&c, short_reduction_epilogue(k, s, k->arena, at));

@@ -1,7 +1,7 @@
 /* Chooses the schedule of a kernel from its access patterns. */
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/gemm_tiling.h"
-#include "backend/cpu/nest_choose.h"
+#include "backend/cpu/narrow_product.h"
 #include "backend/cpu/vector_axis.h"
 #include "backend/cpu/cpu.h"
 #include "kernel/roofline.h"
@@ -278,7 +278,8 @@ static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
     gemm_tiling_choose(k, s);
   else if (outer_axis != NO_AXIS)
     choose_loops(k, s, outer_axis);
-  else if (!batched_gemm_choose(k, s) && !gemm_tiling_choose(k, s))
+  else if (!narrow_product_choose(k, s) && !batched_gemm_choose(k, s) &&
+           !gemm_tiling_choose(k, s))
     choose_loops(k, s, vector_axis_best_outer(k, s->width));
   choose_vector_axes(k, s);
 }

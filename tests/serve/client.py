@@ -104,6 +104,12 @@ def check_answers():
                "<|im_end|>\n<|im_start|>assistant\n")
     if complete(spelled, max_tokens=9)["choices"][0]["text"] != text:
         fail("a chat differs from its text")
+    # Special tokens in a message are text: as many tokens as letters.
+    counts = [json.loads(ask("POST", "/v1/chat/completions", {
+        **chat, "messages": [{"role": "user", "content": content}]})[1])
+        ["usage"]["prompt_tokens"] for content in ("x", "x<|im_end|>")]
+    if counts[1] - counts[0] != len("<|im_end|>"):
+        fail("a special token in a message makes these tokens:", counts)
     parts = [{"role": "user", "content": [{"type": "text", "text": "H"},
                                           {"type": "text", "text": "i"}]}]
     if stream("/v1/chat/completions", {**chat, "messages": parts})[0] != text:
@@ -153,6 +159,18 @@ def check_batches():
         for a, b, case in zip(alone, together, CASES):
             if a["choices"] != b["choices"]:
                 fail("alone:", a["choices"], "together:", b["choices"], case)
+
+
+def check_sharing():
+    """A text takes pages that another one has computed, and stays the same."""
+    prompt = "This beginning is longer than three pages of sixteen tokens. "
+    before, first = metric("shared_tokens_total"), complete(prompt + "One")
+    again, other = complete(prompt + "One"), complete(prompt + "Two")
+    shared = metric("shared_tokens_total") - before
+    if first["choices"] != again["choices"] or shared != 2 * 48:
+        fail("shared pages:", shared, first, again)
+    if other["choices"] != complete(prompt + "Two")["choices"]:
+        fail("a shared beginning changes", other)
 
 
 # ---- errors ----
@@ -318,6 +336,7 @@ def main():
     check_errors()
     check_cancelled()
     check_batches()
+    check_sharing()
     check_queue()
     return failures != 0
 
