@@ -35,6 +35,7 @@ typedef struct Value {
 typedef struct Statement { /* val name = text */
   const char *name, *text;
 } Statement;
+typedef VEC(Statement) Statements;
 
 typedef struct Importer {
   Arena *arena;
@@ -45,8 +46,8 @@ typedef struct Importer {
   Map used_names; /* identifiers of the program */
   int64_t opset;
   const Node *node; /* being imported, or NULL */
-  VEC(Statement) statements;
-  VEC(Statement) loads; /* weights, at top level */
+  Statements statements;
+  Statements loads; /* weights, at top level */
   VEC(const char *) weight_names;
   VEC(Tensor *) weights;
   VEC(Tensor *) tensors; /* all constants, to be released */
