@@ -46,8 +46,8 @@ typedef struct Options {
   /* values of options of serve, or NULL */
   const char *host, *port, *slots, *queue, *cache, *context, *tokens, *timeout,
       *body;
-  const char *search;      /* the query of embed, or NULL */
-  const char *min_seconds; /* seconds to time each expression, or NULL */
+  const char *search, *passages; /* values of options of embed, or NULL */
+  const char *min_seconds;       /* seconds to time each expression, or NULL */
   struct Define {
     char name[64];
     int64_t value;

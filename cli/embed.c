@@ -28,7 +28,7 @@ static const char *writer(const Options *o) {
 /* Returns false after a message. */
 static bool write_program(const Options *o, Buffer *to) {
   int64_t most = 5;
-  if (!option_integer("embed", "topk", o->top_k, 1, INT32_MAX, &most))
+  if (!option_integer("embed", "passages", o->passages, 1, INT32_MAX, &most))
     return false;
   buffer_puts(to, arguments);
   if (o->search)
@@ -51,8 +51,8 @@ static bool is_used_well(const Options *o) {
     return usage_error("embed", "--search needs files to search"), false;
   if (o->output && o->json)
     return usage_error("embed", "--json does not go with -o"), false;
-  if (o->top_k && !o->search)
-    return usage_error("embed", "--topk needs --search"), false;
+  if (o->passages && !o->search)
+    return usage_error("embed", "--passages needs --search"), false;
   return true;
 }
 

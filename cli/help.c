@@ -74,7 +74,7 @@ static const Help helps[] = {
      "                         their passages (between empty lines) that are "
      "nearest\n"
      "                         to QUERY, with the cosine, file and line\n"
-     "      --topk N           print N passages (default 5)\n"
+     "      --passages N       how many passages (default 5)\n"
      "  -q, --quiet            no warnings\n"
      "      --color WHEN       auto, always, never\n"
      "\n"

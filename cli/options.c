@@ -54,7 +54,8 @@ enum {
   LONG_TOKENS,
   LONG_TIMEOUT,
   LONG_BODY,
-  LONG_SEARCH
+  LONG_SEARCH,
+  LONG_PASSAGES
 };
 
 typedef struct OptionSpec {
@@ -110,7 +111,7 @@ static const OptionSpec option_specs[] = {
     {'H', {"timeout", required_argument, NULL, LONG_TIMEOUT}},
     {'H', {"body", required_argument, NULL, LONG_BODY}},
     {'M', {"search", required_argument, NULL, LONG_SEARCH}},
-    {'M', {"topk", required_argument, NULL, LONG_TOP_K}},
+    {'M', {"passages", required_argument, NULL, LONG_PASSAGES}},
 };
 
 typedef struct GetoptTables {
@@ -321,6 +322,9 @@ static int apply_option(Options *o, int option) {
     return -1;
   case LONG_SEARCH:
     o->search = optarg;
+    return -1;
+  case LONG_PASSAGES:
+    o->passages = optarg;
     return -1;
   case LONG_MAX_TOKENS:
     o->max_tokens = optarg;

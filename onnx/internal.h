@@ -43,6 +43,7 @@ typedef struct Importer {
   DimCtx dims;
   Interner *interner;
   Map values;     /* from the Sym of a name in the file to Value */
+  Map sizes;      /* from the Sym of a size in the file to Dim */
   Map used_names; /* identifiers of the program */
   int64_t opset;
   const Node *node; /* being imported, or NULL */

@@ -570,6 +570,13 @@ static const char *strided_slice(Importer *im, Value *x, const Range *r,
   return text(im, "for %s => %s.[%s]", binders.text, ref(im, x), items.text);
 }
 
+static bool are_numbers(const Range *r, uint32_t rank) {
+  bool all = true;
+  for (uint32_t k = 0; k < rank; k++)
+    all &= dim_is_const(r[k].start) && dim_is_const(r[k].count);
+  return all;
+}
+
 static void slice_ints(Importer *im, Value *x, const Range *r,
                        const Shape *shape) {
   int64_t steps[MAX_RANK], stride = 1, first = 0;
@@ -605,7 +612,7 @@ void onnx_slice(Importer *im, const char *how) {
     strided |= ranges[k].step != 1 &&
                !(dim_is_const(shape.dims[k]) && dim_sign(shape.dims[k]) == 0);
   }
-  if (known_ints(im, x)) {
+  if (known_ints(im, x) && (rank == 1 || are_numbers(ranges, rank))) {
     slice_ints(im, x, ranges, &shape);
     return;
   }

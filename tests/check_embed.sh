@@ -18,7 +18,7 @@ misused() { # misused TEXT ARGUMENT...
 }
 misused 'no model given'
 misused '--search needs files' m --search x
-misused '--topk needs --search' m --topk 3 x
+misused '--passages needs --search' m --passages 3 x
 misused '--json does not go with -o' m --json -o x.npy x
 misused '--search does not go with' m --search x --json y
 "$AXON" embed nothing x >found 2>&1
@@ -73,10 +73,10 @@ on a rug.
 
 Rain is expected in the north.
 END
-"$AXON" embed minilm --search 'a cat on a mat' --topk 1 pets.txt texts.txt \
+"$AXON" embed minilm --search 'a cat on a mat' --passages 1 pets.txt texts.txt \
   >found 2>&1 || fail 'a search fails'
 grep -q 'texts.txt:1$' found || fail "$(cat found)"
-"$AXON" embed minilm --search 'a small cat' --topk 2 pets.txt >found 2>&1
+"$AXON" embed minilm --search 'a small cat' --passages 2 pets.txt >found 2>&1
 head -n 1 found | grep -q 'pets.txt:4$' || fail "$(cat found)"
 [ "$(wc -l <found)" = 4 ] || fail 'other than two passages'
 exit "$bad"

@@ -36,12 +36,12 @@ def by_runtime(model, arrays):
 
 
 def save(name, nodes, inputs, weights, arrays, outputs=("y",), opset=17,
-         evaluate=by_reference):
+         evaluate=by_reference, shape=None):
     """inputs: name -> (type, shape); arrays: name -> values"""
     graph = h.make_graph(
         nodes, name,
         [h.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
-        [h.make_tensor_value_info(n, T.FLOAT, None) for n in outputs], weights)
+        [h.make_tensor_value_info(n, T.FLOAT, shape) for n in outputs], weights)
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)])
     model.ir_version = 8
     onnx.save(model, os.path.join(folder, name + ".onnx"))
@@ -249,3 +249,24 @@ save("branches",
         else_branch=body("else", [n("Transpose", ["x"], ["q"])], [],
                          [("q", F)]))],
      {"x": (F, [2, 3])}, [nh.from_array(np.float32(0), "zero")], None)
+
+# For doc/onnx_tutorial.md: attention that was traced with four positions.
+save("traced",
+     [n("MatMul", ["x", "wq"], ["q"]), n("MatMul", ["x", "wk"], ["k"]),
+      n("MatMul", ["x", "wv"], ["v"]),
+      n("Reshape", ["q", "heads"], ["q1"], "split"),
+      n("Reshape", ["k", "heads"], ["k1"]),
+      n("Reshape", ["v", "heads"], ["v1"]),
+      n("Transpose", ["q1"], ["q2"], perm=[0, 2, 1, 3]),
+      n("Transpose", ["k1"], ["k2"], perm=[0, 2, 3, 1]),
+      n("Transpose", ["v1"], ["v2"], perm=[0, 2, 1, 3]),
+      n("MatMul", ["q2", "k2"], ["scores"]),
+      n("Softmax", ["scores"], ["p"], axis=-1),
+      n("MatMul", ["p", "v2"], ["a"]),
+      n("Transpose", ["a"], ["a1"], perm=[0, 2, 1, 3]),
+      n("Reshape", ["a1", "joined"], ["a2"], "join"),
+      n("MatMul", ["a2", "wo"], ["y"])],
+     {"x": (T.FLOAT, ["batch", "n", 8])},
+     [weight("wq", 8, 8), weight("wk", 8, 8), weight("wv", 8, 8),
+      weight("wo", 8, 8), ints("heads", -1, 4, 2, 4), ints("joined", -1, 4, 8)],
+     None, shape=["batch", "n", 8])
