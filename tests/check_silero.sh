@@ -1,6 +1,6 @@
 #!/bin/bash
-# examples/voice: Silero VAD, imported from ONNX, on 60 s of sound.  ONNX Runtime
-# computed the expected probabilities (tests/oracle/silero.py).  The model of
+# examples/voice: Silero VAD, imported from ONNX, on 60 s of sound.  Expected are
+# the probabilities of ONNX Runtime (tests/oracle/silero.py).  The model of
 # tools/models.sh is skipped where it is missing; AXON_MODELS names its folder.
 set -u
 . "$(dirname "$0")/lib.sh"

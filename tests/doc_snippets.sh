@@ -8,7 +8,7 @@
 # - "```axon more" continues the block before it, so that a document can build a
 #   program step by step.  Its output block shows only the last part.
 # - A block ```repl is a session, as in NAME.repl.
-# - The blocks ```console are one session of a shell.  Each command follows `$ `.
+# - The blocks ```console are one session of a shell.  A command follows `$ `.
 #   Those of python3 are skipped without onnxruntime in $AXON_ONNX_PYTHON (or
 #   python3).
 # - The blocks ```primitives must contain all rows of primitives.def.
