@@ -46,7 +46,8 @@ typedef struct Options {
   /* values of options of serve, or NULL */
   const char *host, *port, *slots, *queue, *cache, *context, *tokens, *timeout,
       *body;
-  const char *min_seconds; /* seconds to time each expression, or NULL */
+  const char *search, *passages; /* values of options of embed, or NULL */
+  const char *min_seconds;       /* seconds to time each expression, or NULL */
   struct Define {
     char name[64];
     int64_t value;
@@ -63,9 +64,9 @@ typedef struct Options {
    (--kernel) y (--dry) b (--stable) O (--output, -o) i (--install)
    u (--uninstall) U (--user) P (--prefix) d (--schedule)
    f (--schedules) n (--set) x (--external) G (those of generate) H (those of
-   serve).  All verbs take --color, --diagnostics and --help.  With a + in
-   front, the first file ends the options; later arguments belong to the
-   program.  Returns -1 to continue, otherwise the exit status. */
+   serve) M (those of embed).  All verbs take --color, --diagnostics and --help.
+   With a + in front, the first file ends the options; later arguments belong to
+   the program.  Returns -1 to continue, otherwise the exit status. */
 int options_parse(Options *options, const char *verb, const char *letters,
                   int argc, char **argv);
 /* Read the value of an option; NULL leaves the default.  They return false
@@ -184,6 +185,7 @@ int verb_check(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_dump(int argc, char **argv);
 int verb_explain(int argc, char **argv);
+int verb_embed(int argc, char **argv);
 int verb_generate(int argc, char **argv);
 int verb_fmt(int argc, char **argv);
 int verb_plan(int argc, char **argv);

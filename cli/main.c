@@ -25,16 +25,17 @@ typedef struct Verb {
 } Verb;
 
 static const Verb verbs[] = {
-    {"bench", verb_bench},     {"build", verb_build},
-    {"cache", verb_cache},     {"check", verb_check},
-    {"doctor", verb_doctor},   {"dump", verb_dump},
-    {"explain", verb_explain}, {"export", verb_export},
-    {"fmt", verb_fmt},         {"generate", verb_generate},
-    {"help", verb_help},       {"import", verb_import},
-    {"jupyter", verb_jupyter}, {"lsp", verb_lsp},
-    {"plan", verb_plan},       {"repl", verb_repl},
-    {"run", verb_run},         {"serve", verb_serve},
-    {"shapes", verb_shapes},   {"test", verb_test},
+    {"bench", verb_bench},       {"build", verb_build},
+    {"cache", verb_cache},       {"check", verb_check},
+    {"doctor", verb_doctor},     {"dump", verb_dump},
+    {"embed", verb_embed},       {"explain", verb_explain},
+    {"export", verb_export},     {"fmt", verb_fmt},
+    {"generate", verb_generate}, {"help", verb_help},
+    {"import", verb_import},     {"jupyter", verb_jupyter},
+    {"lsp", verb_lsp},           {"plan", verb_plan},
+    {"repl", verb_repl},         {"run", verb_run},
+    {"serve", verb_serve},       {"shapes", verb_shapes},
+    {"test", verb_test},
 };
 
 static int verb_help(int argc, char **argv) {

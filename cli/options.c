@@ -53,7 +53,9 @@ enum {
   LONG_CONTEXT,
   LONG_TOKENS,
   LONG_TIMEOUT,
-  LONG_BODY
+  LONG_BODY,
+  LONG_SEARCH,
+  LONG_PASSAGES
 };
 
 typedef struct OptionSpec {
@@ -108,6 +110,8 @@ static const OptionSpec option_specs[] = {
     {'H', {"tokens", required_argument, NULL, LONG_TOKENS}},
     {'H', {"timeout", required_argument, NULL, LONG_TIMEOUT}},
     {'H', {"body", required_argument, NULL, LONG_BODY}},
+    {'M', {"search", required_argument, NULL, LONG_SEARCH}},
+    {'M', {"passages", required_argument, NULL, LONG_PASSAGES}},
 };
 
 typedef struct GetoptTables {
@@ -315,6 +319,12 @@ static int apply_option(Options *o, int option) {
     return -1;
   case LONG_USER:
     o->user = true;
+    return -1;
+  case LONG_SEARCH:
+    o->search = optarg;
+    return -1;
+  case LONG_PASSAGES:
+    o->passages = optarg;
     return -1;
   case LONG_MAX_TOKENS:
     o->max_tokens = optarg;

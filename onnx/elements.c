@@ -1,4 +1,4 @@
-/* Operators on elements and indices, losses, and `If`. */
+/* Operators on elements and indices, and losses. */
 #include "onnx/ops.h"
 
 #include <string.h>
@@ -313,31 +313,4 @@ void onnx_cross_entropy(Importer *im, const char *how) {
   (void)how;
   define_loss(im, p, x->dtype, &x->shape);
   define(im, 1, x->dtype, &x->shape, "%s", p);
-}
-
-/* ---- control flow that is decided ---- */
-
-void onnx_if(Importer *im, const char *how) {
-  Value *condition = raw_input(im, 0);
-  Dim **known = known_ints(im, condition);
-  (void)how;
-  if (!known)
-    import_fail(im, "give the input that decides it: --set NAME=1",
-                "its condition is not known when the model is imported");
-  if (value_count(im, condition) != 1)
-    import_fail(im, NULL, "its condition is not one value");
-  const char *side = is_one(known[0]) ? "then_branch" : "else_branch";
-  const Attribute *a = find_attribute(im, side);
-  if (!a || !a->g || a->g->n_output != im->node->n_output)
-    import_fail(im, NULL, "it has no `%s` with its outputs", side);
-  const Node *node = im->node;
-  import_nodes(im, a->g);
-  im->node = node;
-  for (uint32_t i = 0; i < a->g->n_output; i++) {
-    const char *name = a->g->output[i]->name;
-    Value *v = find_value(im, name ? name : "");
-    if (!v)
-      import_fail(im, NULL, "no node computes the output `%.80s`", name);
-    define_alias(im, i, v);
-  }
 }

@@ -16,9 +16,9 @@ static ImportSetting *find_setting(Importer *im, const char *name) {
 }
 
 /* The size of a name in the file: a number if --set gives it. */
-static Dim *named_size(Importer *im, Map *sizes, const char *name) {
+static Dim *named_size(Importer *im, const char *name) {
   Sym *sym = intern_string(im->interner, name);
-  Dim *d = map_get(sizes, sym);
+  Dim *d = map_get(&im->sizes, sym);
   ImportSetting *setting = find_setting(im, name);
   if (!d && setting && !setting->is_list) {
     setting->used = true;
@@ -30,27 +30,27 @@ static Dim *named_size(Importer *im, Map *sizes, const char *name) {
     d = dim_of_var(&im->dims,
                    dim_new_var(&im->dims, DV_SKOLEM, id_sym, (Span){0}));
   }
-  map_put(sizes, sym, d);
+  map_put(&im->sizes, sym, d);
   return d;
 }
 
-static Dim *input_size(Importer *im, Map *sizes, const char *input,
-                       uint32_t axis, const Onnx__Dimension *d) {
+static Dim *input_size(Importer *im, const char *input, uint32_t axis,
+                       const Onnx__Dimension *d) {
   if (d->has_dim_value && d->dim_value < 0)
     import_fail(im, NULL, "the input `%.80s` has a negative size", input);
   if (d->has_dim_value)
     return num(im, d->dim_value);
   if (d->dim_param && d->dim_param[0])
-    return named_size(im, sizes, d->dim_param);
-  Dim *size = named_size(
-      im, sizes, text(im, "%s_%s%u", input, axis ? "size" : "batch", axis));
+    return named_size(im, d->dim_param);
+  Dim *size =
+      named_size(im, text(im, "%s_%s%u", input, axis ? "size" : "batch", axis));
   VEC_PUSH(im->arena, im->undetermined,
            text(im, "the input `%.80s` has no size at axis %u: %s here", input,
                 axis, extent_source(im, size)));
   return size;
 }
 
-static Value *input_value(Importer *im, Map *sizes, const ValueInfo *info) {
+static Value *input_value(Importer *im, const ValueInfo *info) {
   const char *name = info->name ? info->name : "";
   const Onnx__TypeProtoTensor *type =
       info->type ? info->type->tensor_type : NULL;
@@ -67,7 +67,7 @@ static Value *input_value(Importer *im, Map *sizes, const ValueInfo *info) {
     import_fail(im, NULL, "the input `%.80s` has too many axes", name);
   v->shape.rank = (uint32_t)type->shape->n_dim;
   for (uint32_t k = 0; k < v->shape.rank; k++)
-    v->shape.dims[k] = input_size(im, sizes, name, k, type->shape->dim[k]);
+    v->shape.dims[k] = input_size(im, name, k, type->shape->dim[k]);
   return v;
 }
 
@@ -143,7 +143,18 @@ void import_nodes(Importer *im, const Graph *graph) {
 
 /* ---- what the file says about results ---- */
 
-static void check_result(Importer *im, const ValueInfo *info) {
+/* A size that the file states as a number; of an output of the model, also one
+   that it states by the name of a size of the inputs. */
+static Dim *stated_size(Importer *im, const Onnx__Dimension *d,
+                        bool is_output) {
+  if (d->has_dim_value)
+    return num(im, d->dim_value);
+  if (!is_output || !d->dim_param)
+    return NULL;
+  return map_get(&im->sizes, intern_string(im->interner, d->dim_param));
+}
+
+static void check_result(Importer *im, const ValueInfo *info, bool is_output) {
   const char *name = info->name ? info->name : "";
   const Onnx__TypeProtoTensor *type =
       info->type ? info->type->tensor_type : NULL;
@@ -161,23 +172,21 @@ static void check_result(Importer *im, const ValueInfo *info) {
                 "the file says that `%.80s` has %zu axes, but it has %u", name,
                 type->shape->n_dim, v->shape.rank);
   for (uint32_t k = 0; k < v->shape.rank; k++) {
-    const Onnx__Dimension *d = type->shape->dim[k];
-    int64_t n;
-    if (d->has_dim_value && dim_is_int(v->shape.dims[k], &n) &&
-        d->dim_value != n)
-      import_fail(
-          im, NULL,
-          "the file says that `%.80s` has the size %lld at axis %u, but "
-          "it has %lld",
-          name, (long long)d->dim_value, k, (long long)n);
+    Dim *size = v->shape.dims[k];
+    Dim *stated = stated_size(im, type->shape->dim[k], is_output);
+    if (stated && !dim_equal(stated, size) && (is_output || dim_is_const(size)))
+      import_fail(im, NULL,
+                  "the file says that `%.80s` has the size %s at axis %u, but "
+                  "it has %s",
+                  name, extent_source(im, stated), k, extent_source(im, size));
   }
 }
 
 static void check_results(Importer *im, const Graph *graph) {
   for (size_t i = 0; i < graph->n_value_info; i++)
-    check_result(im, graph->value_info[i]);
+    check_result(im, graph->value_info[i], false);
   for (size_t i = 0; i < graph->n_output; i++)
-    check_result(im, graph->output[i]);
+    check_result(im, graph->output[i], true);
 }
 
 /* ---- the program ---- */
@@ -189,13 +198,11 @@ static void put_parameter(Importer *im, Buffer *out, const Value *v) {
 }
 
 static void bind_inputs(Importer *im, const Graph *graph, Buffer *parameters) {
-  Map sizes;
-  map_init(&sizes, im->arena);
   for (size_t i = 0; i < graph->n_input; i++) {
     const char *name = graph->input[i]->name ? graph->input[i]->name : "";
     if (find_value(im, name))
       continue; /* an initializer */
-    Value *v = input_value(im, &sizes, graph->input[i]);
+    Value *v = input_value(im, graph->input[i]);
     ImportSetting *setting = find_setting(im, name);
     if (setting) {
       setting->used = true;
@@ -346,6 +353,7 @@ static bool run_import(ImportCall *call) {
   im->interner = interner_new(call->arena);
   im->fault = call->fault;
   map_init(&im->values, call->arena);
+  map_init(&im->sizes, call->arena);
   map_init(&im->used_names, call->arena);
   call->importer = im;
   if (setjmp(im->failed) != 0)

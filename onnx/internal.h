@@ -35,6 +35,7 @@ typedef struct Value {
 typedef struct Statement { /* val name = text */
   const char *name, *text;
 } Statement;
+typedef VEC(Statement) Statements;
 
 typedef struct Importer {
   Arena *arena;
@@ -42,11 +43,12 @@ typedef struct Importer {
   DimCtx dims;
   Interner *interner;
   Map values;     /* from the Sym of a name in the file to Value */
+  Map sizes;      /* from the Sym of a size in the file to Dim */
   Map used_names; /* identifiers of the program */
   int64_t opset;
   const Node *node; /* being imported, or NULL */
-  VEC(Statement) statements;
-  VEC(Statement) loads; /* weights, at top level */
+  Statements statements;
+  Statements loads; /* weights, at top level */
   VEC(const char *) weight_names;
   VEC(Tensor *) weights;
   VEC(Tensor *) tensors; /* all constants, to be released */

@@ -125,6 +125,38 @@ static const char *axis_letters(Importer *im, uint32_t rank,
   return b.text ? b.text : "";
 }
 
+/* The known element of x at first + the sum of steps[k] * (index k). */
+static void define_moved_ints(Importer *im, Value *x, const Shape *shape,
+                              int64_t first, const int64_t *steps) {
+  int64_t sizes[MAX_RANK], count = 1;
+  for (uint32_t k = 0; k < shape->rank; k++) {
+    sizes[k] = dim_number(im, shape->dims[k], "a size");
+    count *= sizes[k];
+  }
+  Dim **out = MAKE_ARRAY(im->arena, Dim *, count + 1);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t rest = i, at = first;
+    for (uint32_t k = shape->rank; k-- > 0;) {
+      at += rest % sizes[k] * steps[k];
+      rest /= sizes[k];
+    }
+    out[i] = x->ints[at];
+  }
+  define_ints(im, 0, x->dtype, shape, out);
+}
+
+static void transpose_ints(Importer *im, Value *x, const Shape *shape,
+                           const uint32_t *order) {
+  int64_t strides[MAX_RANK], steps[MAX_RANK], stride = 1;
+  for (uint32_t k = shape->rank; k-- > 0;) {
+    strides[k] = stride;
+    stride *= dim_number(im, x->shape.dims[k], "a size");
+  }
+  for (uint32_t k = 0; k < shape->rank; k++)
+    steps[k] = strides[order[k]];
+  define_moved_ints(im, x, shape, 0, steps);
+}
+
 void onnx_transpose(Importer *im, const char *how) {
   Value *x = input(im, 0);
   const int64_t *perm;
@@ -141,6 +173,10 @@ void onnx_transpose(Importer *im, const char *how) {
   }
   if (__builtin_popcount(mask) != (int)rank)
     import_fail(im, NULL, "`perm` has an axis twice");
+  if (known_ints(im, x)) {
+    transpose_ints(im, x, &shape, order);
+    return;
+  }
   bool swaps_last = rank >= 2;
   for (uint32_t k = 0; k < rank; k++)
     swaps_last &= order[k] == (k + 2 < rank ? k : 2 * rank - 3 - k);
@@ -534,14 +570,22 @@ static const char *strided_slice(Importer *im, Value *x, const Range *r,
   return text(im, "for %s => %s.[%s]", binders.text, ref(im, x), items.text);
 }
 
-static void slice_ints(Importer *im, Value *x, const Range *r) {
-  int64_t start = dim_number(im, r->start, "the start");
-  int64_t n = dim_number(im, r->count, "the length");
-  Shape shape = {.rank = 1, .dims = {num(im, n)}};
-  Dim **out = MAKE_ARRAY(im->arena, Dim *, n + 1);
-  for (int64_t i = 0; i < n; i++)
-    out[i] = x->ints[start + i * r->step];
-  define_ints(im, 0, x->dtype, &shape, out);
+static bool are_numbers(const Range *r, uint32_t rank) {
+  bool all = true;
+  for (uint32_t k = 0; k < rank; k++)
+    all &= dim_is_const(r[k].start) && dim_is_const(r[k].count);
+  return all;
+}
+
+static void slice_ints(Importer *im, Value *x, const Range *r,
+                       const Shape *shape) {
+  int64_t steps[MAX_RANK], stride = 1, first = 0;
+  for (uint32_t k = x->shape.rank; k-- > 0;) {
+    steps[k] = stride * r[k].step;
+    first += stride * dim_number(im, r[k].start, "the start");
+    stride *= dim_number(im, x->shape.dims[k], "a size");
+  }
+  define_moved_ints(im, x, shape, first, steps);
 }
 
 void onnx_slice(Importer *im, const char *how) {
@@ -568,8 +612,8 @@ void onnx_slice(Importer *im, const char *how) {
     strided |= ranges[k].step != 1 &&
                !(dim_is_const(shape.dims[k]) && dim_sign(shape.dims[k]) == 0);
   }
-  if (known_ints(im, x) && rank == 1) {
-    slice_ints(im, x, &ranges[0]);
+  if (known_ints(im, x) && (rank == 1 || are_numbers(ranges, rank))) {
+    slice_ints(im, x, ranges, &shape);
     return;
   }
   if (shapes_equal(&shape, &x->shape) && !strided) {
@@ -631,6 +675,65 @@ void onnx_gather(Importer *im, const char *how) {
          item_at(im, ref(im, x), axis, rank, item));
 }
 
+/* The part of x in front of it, or behind it, that another mode of Pad adds. */
+static const char *extension(Importer *im, const char *x, const Shape *shape,
+                             uint32_t axis, const char *mode, int64_t n,
+                             bool is_before) {
+  Dim *size = shape->dims[axis];
+  long long count = (long long)n;
+  uint32_t rank = shape->rank;
+  if (strcmp(mode, "reflect") == 0) {
+    const char *item =
+        is_before
+            ? text(im, "1:%lld", count + 1)
+            : text(im, "%s:%s",
+                   extent_source(im, dim_sub(&im->dims, size, num(im, n + 1))),
+                   extent_source(im, dim_sub(&im->dims, size, num(im, 1))));
+    return text(im, "reverse ~axis:%u %s", axis,
+                item_at(im, x, axis, rank, item));
+  }
+  const char *last = extent_source(im, dim_sub(&im->dims, size, num(im, 1)));
+  if (strcmp(mode, "edge") == 0)
+    return text(
+        im, "tile ~axis:%u %lld %s", axis, count,
+        item_at(im, x, axis, rank, is_before ? ":1" : text(im, "%s:", last)));
+  if (strcmp(mode, "wrap") != 0)
+    import_fail(im, NULL, "the mode `%s` is not supported", mode);
+  return item_at(
+      im, x, axis, rank,
+      is_before
+          ? text(im,
+                 "%s:", extent_source(im, dim_sub(&im->dims, size, num(im, n))))
+          : text(im, ":%lld", count));
+}
+
+/* x with more elements at both ends of an axis.  `shape` is that of the result,
+   except for other axes. */
+static const char *extended(Importer *im, const char *x, const Shape *shape,
+                            uint32_t axis, const char *mode, int64_t before,
+                            int64_t after) {
+  Shape old = *shape;
+  int64_t size;
+  if (before == 0 && after == 0)
+    return x;
+  old.dims[axis] =
+      dim_sub(&im->dims, shape->dims[axis], num(im, before + after));
+  int64_t least = strcmp(mode, "reflect") == 0;
+  int64_t most = before > after ? before : after;
+  if (strcmp(mode, "edge") != 0 && dim_is_int(old.dims[axis], &size) &&
+      size < most + least)
+    import_fail(im, NULL, "its operand is shorter than what is added");
+  x = strchr(x, ' ') ? local(im, "inner", x) : x;
+  const char *front =
+      before
+          ? text(im, "%s, ", extension(im, x, &old, axis, mode, before, true))
+          : "";
+  const char *back =
+      after ? text(im, ", %s", extension(im, x, &old, axis, mode, after, false))
+            : "";
+  return text(im, "concat ~axis:%u (%s%s%s)", axis, front, x, back);
+}
+
 void onnx_pad(Importer *im, const char *how) {
   Value *x = input(im, 0);
   uint32_t rank = x->shape.rank, count, axis_count;
@@ -650,8 +753,7 @@ void onnx_pad(Importer *im, const char *how) {
                      : ref(im, v));
   } else if (attr_float(im, "value", 0) != 0)
     value = text(im, " ~value:%s", float_text(im, attr_float(im, "value", 0)));
-  if (strcmp(mode, "constant") != 0)
-    import_fail(im, NULL, "the mode `%s` is not supported", mode);
+  bool is_constant = strcmp(mode, "constant") == 0;
   for (uint32_t i = 0; i < count / 2; i++) {
     uint32_t k = axes ? normal_axis(im, axes[i], rank) : i;
     int64_t before = pads[i], after = pads[i + count / 2];
@@ -668,7 +770,10 @@ void onnx_pad(Importer *im, const char *how) {
                          im, dim_add(&im->dims, size,
                                      num(im, before < 0 ? -before : -before)))
                    : ""));
-    if (before > 0 || after > 0)
+    if (!is_constant)
+      all = extended(im, all, &shape, k, mode, before > 0 ? before : 0,
+                     after > 0 ? after : 0);
+    else if (before > 0 || after > 0)
       all = text(im, "%s |> pad ~axis:%u%s%s%s", all, k,
                  before > 0 ? text(im, " ~before:%lld", (long long)before) : "",
                  after > 0 ? text(im, " ~after:%lld", (long long)after) : "",

@@ -74,8 +74,17 @@ static const char *claim(Importer *im, const char *name) {
   return sym->text;
 }
 
+/* Behind the prefix that an inliner of graphs put in front of a name, such as
+   If_0_then_branch__Inline_0__. */
+static const char *without_prefix(const char *name) {
+  const char *inlined = strstr(name, "__Inline_");
+  const char *end = inlined ? strstr(inlined + 2, "__") : NULL;
+  return end && end[2] ? end + 2 : name;
+}
+
 /* Letters, digits and _ of a name; everything else becomes one _. */
 static char *clean(Importer *im, const char *name) {
+  name = without_prefix(name);
   size_t len = strnlen(name, 4096), n = 0;
   char *out = import_alloc(im->arena, len + 1);
   for (size_t i = 0; i < len; i++) {

@@ -265,6 +265,19 @@ void onnx_where(Importer *im, const char *how) {
 
 /* ---- element types ---- */
 
+/* Known integers as known truth values, if all are numbers. */
+static bool define_truths(Importer *im, const Value *v, Dim **ints) {
+  int64_t count = value_count(im, v), n;
+  Dim **out = MAKE_ARRAY(im->arena, Dim *, count + 1);
+  for (int64_t i = 0; i < count; i++) {
+    if (!dim_is_int(ints[i], &n))
+      return false;
+    out[i] = num(im, n != 0);
+  }
+  define_ints(im, 0, DT_BOOL, &v->shape, out);
+  return true;
+}
+
 static void convert(Importer *im, Value *v, Dtype to) {
   Dim **ints = known_ints(im, v);
   if (v->dtype == to) {
@@ -275,6 +288,8 @@ static void convert(Importer *im, Value *v, Dtype to) {
     define_ints(im, 0, to, &v->shape, ints);
     return;
   }
+  if (ints && to == DT_BOOL && define_truths(im, v, ints))
+    return;
   define(im, 0, to, &v->shape, "%s %s", dtype_info[to].name, ref(im, v));
 }
 

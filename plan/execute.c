@@ -130,39 +130,44 @@ bool plan_execution_run_group(Graph *g, FusionGroup *group, uint32_t at,
   return true;
 }
 
-/* Finds one tensor per mapped file, since each check is a system call. */
-static void find_mapped(PlanExecution *run) {
+/* Retains the operands in mapped files: the graph releases operands after their
+ * last use, but they are checked until the end. */
+static void retain_mapped(PlanExecution *run) {
   const PlanKey *o = &run->key;
   for (uint32_t k = 0; k < o->leaves.len && mapped_any(); k++) {
     Tensor *t = o->leaves.at[k]->data;
-    Mapped *m = t ? tensor_mapped(t) : NULL;
-    bool there = !m;
-    for (uint32_t j = 0; !there && j < run->mapped.len; j++)
-      there = mapped_same(tensor_mapped(run->mapped.at[j]), m);
+    if (t && tensor_mapped(t))
+      VEC_PUSH(run->arena, run->mapped, tensor_retain(t));
+  }
+}
+
+/* Finds one tensor per mapped file, since each check is a system call. */
+static void find_files(PlanExecution *run) {
+  for (uint32_t k = 0; k < run->mapped.len; k++) {
+    Tensor *t = run->mapped.at[k];
+    bool there = false;
+    for (uint32_t j = 0; !there && j < run->files.len; j++)
+      there = mapped_same(tensor_mapped(run->files.at[j]), tensor_mapped(t));
     if (!there)
-      VEC_PUSH(run->arena, run->mapped, t);
+      VEC_PUSH(run->arena, run->files, t);
   }
 }
 
 /* A lost part of a file is recorded in the tensor through which it was read. */
 static bool none_lost(const PlanExecution *run, Fault *fault) {
-  const PlanKey *o = &run->key;
-  for (uint32_t k = 0; k < o->leaves.len; k++) {
-    const Tensor *t = o->leaves.at[k]->data;
-    Mapped *m = t ? tensor_mapped(t) : NULL;
-    if (m && mapped_is_lost(m))
-      return tensor_check(t, fault);
-  }
+  for (uint32_t k = 0; k < run->mapped.len; k++)
+    if (mapped_is_lost(tensor_mapped(run->mapped.at[k])))
+      return tensor_check(run->mapped.at[k], fault);
   return true;
 }
 
 bool run_is_whole(const PlanExecution *run, Fault *fault) {
   if (run->graph->observer) /* there is no plan key */
     return run->graph->observer->dry_run || files_check(fault);
-  for (uint32_t k = 0; k < run->mapped.len; k++)
-    if (!tensor_check(run->mapped.at[k], fault))
+  for (uint32_t k = 0; k < run->files.len; k++)
+    if (!tensor_check(run->files.at[k], fault))
       return false;
-  return !run->mapped.len || none_lost(run, fault);
+  return none_lost(run, fault);
 }
 
 static bool execute_groups(const PlanExecution *run, Span *where,
@@ -227,6 +232,8 @@ void plan_execution_end(PlanExecution *run) {
     cached_plan_release_inputs(run->cached_plan, &run->key);
   for (uint32_t k = 0; k < run->copied.len; k++)
     node_release(run->copied.at[k]);
+  for (uint32_t k = 0; k < run->mapped.len; k++)
+    tensor_release(run->mapped.at[k]);
   arena_reset(run->arena, KEPT_ARENA_BYTES);
   run->graph->plan_arena = run->arena;
   run->graph->hot = run->graph->keeps_inputs = false;
@@ -282,7 +289,8 @@ bool plan_execution_prepare(PlanExecution *run, uint32_t count,
                                         &run->group_count);
   cached_plan_retain_inputs(cached_plan, &run->key);
   run->cached_plan = cached_plan;
-  find_mapped(run);
+  retain_mapped(run);
+  find_files(run);
   g->keeps_inputs = run->mapped.len > 0;
   return true;
 }

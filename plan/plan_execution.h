@@ -19,7 +19,8 @@ typedef struct PlanExecution {
   FusionGroup *const *groups;
   /* For an observer, instead of a cached plan: nodes of several groups. */
   VEC(Node *) copied;
-  VEC(Tensor *) mapped; /* operands whose data are in mapped files */
+  VEC(Tensor *) mapped; /* operands in mapped files, retained */
+  VEC(Tensor *) files;  /* one of them for each file */
 } PlanExecution;
 /* Set run->expected_runs first.  Call plan_execution_end in any case. */
 void plan_execution_begin(Graph *g, PlanExecution *run);

@@ -1,160 +1,82 @@
 #!/bin/bash
-# examples/embed: its programs in C, C++ and Python print the same output, with
-# the library in the build folder and after `make install` elsewhere.  Also
-# tests the Python module (tests/embed/).
+# axon embed with MiniLM, which tools/models.sh installs: the embeddings of
+# tests/data/minilm are those of NumPy (tests/oracle/minilm.py).  Skipped where
+# the model is missing.  AXON_MODELS names its folder.
 set -u
-cd "$(dirname "$0")/.." || exit 1
-root=$PWD
-BUILD=$(realpath "${BUILD:-$root}")
-[ -e "$BUILD/.libs/libaxon.so.0" ] || { echo "no libaxon.so" >&2; exit 1; }
-setting() { sed -n "s/^$1 = //p" "$BUILD/Makefile"; }
-CC=$(setting CC)
-sanitizers=$(setting AXON_LDFLAGS)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-status=0
+. "$(dirname "$0")/lib.sh"
+models=${AXON_MODELS:-$HOME/.cache/axon-models}
+enter "$here/tests/data/minilm"
 
-same() { # same NAME COMMAND...: the output is examples/embed/expected
-  name=$1
+# Misuse needs no model.
+misused() { # misused TEXT ARGUMENT...
+  local wanted=$1 status
   shift
-  if ! "$@" "$root/examples/embed/model.axn" >"$work/out" 2>&1 ||
-    ! diff -u "$root/examples/embed/expected" "$work/out"; then
-    echo "$name: $(cat "$work/out")"
-    status=1
-  fi
+  "$AXON" embed "$@" >found 2>&1
+  status=$?
+  [ $status = 2 ] || fail "axon embed $*: the exit status is $status"
+  grep -qF -- "$wanted" found || fail "axon embed $*: $(cat found)"
 }
+misused 'no model given'
+misused '--search needs files' m --search x
+misused '--passages needs --search' m --passages 3 x
+misused '--json does not go with -o' m --json -o x.npy x
+misused '--search does not go with' m --search x --json y
+"$AXON" embed nothing x >found 2>&1
+[ $? = 1 ] || fail 'a missing model is no error'
+grep -q 'nothing/config.json cannot be read' found || fail "$(cat found)"
+mkdir other
+echo '{"model_type": "roberta"}' >other/config.json
+"$AXON" embed other x >found 2>&1
+[ $? = 1 ] || fail 'another architecture is no error'
+grep -q '"model_type" is "roberta"; Axon runs "bert"' found ||
+  fail "$(cat found)"
 
-programs() { # programs WHERE FLAGS...: compiles and runs the C and C++ programs
-  where=$1
-  shift
-  strict='-Wall -Wextra -Werror -pedantic'
-  # shellcheck disable=SC2086
-  if $CC -std=c11 $strict $sanitizers examples/embed/embed.c "$@" \
-    -o "$work/c"; then
-    same "C, $where" "$work/c"
-  else
-    status=1
-  fi
-  command -v c++ >/dev/null || return
-  # shellcheck disable=SC2086
-  if c++ -std=c++17 $strict $sanitizers examples/embed/embed.cc "$@" \
-    -o "$work/cc"; then
-    same "C++, $where" "$work/cc"
-  else
-    status=1
-  fi
-}
-
-# The library in the build folder.  The headers are copied, since their source
-# folder also contains private headers.
-mkdir "$work/include"
-cp session/axon.h session/axon_dlpack.h "$work/include"
-export LD_LIBRARY_PATH="$BUILD/.libs"
-programs built -I"$work/include" -L"$BUILD/.libs" -laxon
-
-# Calls leak no memory.  (Sanitizers replace the allocator.)
-if [ -x "$BUILD/tests/embed/cost" ] && [ -z "$sanitizers" ]; then
-  "$BUILD/tests/embed/cost" >"$work/out" || { cat "$work/out" && status=1; }
-fi
-
-# The installed library, found by pkg-config.
-unset MAKEFLAGS MAKELEVEL MFLAGS
-if make -s -C "$BUILD" install DESTDIR="$work/root" >"$work/log" 2>&1; then
-  prefix=$(setting prefix)
-  export PKG_CONFIG_PATH="$work/root$prefix/lib/pkgconfig"
-  flags=$(pkg-config --define-variable=prefix="$work/root$prefix" \
-    --cflags --libs axon)
-  LD_LIBRARY_PATH="$work/root$prefix/lib"
-  # shellcheck disable=SC2086
-  programs installed $flags
-  expected=$(setting VERSION)
-  found=$(pkg-config --modversion axon)
-  [ "$found" = "$expected" ] || {
-    echo "axon.pc: version $found, expected $expected"
-    status=1
-  }
-else
-  cat "$work/log"
-  status=1
-fi
-
-# The same functions, built by `axon build` and called from C and C++ (from
-# Python below).
-AXON=${AXON:-$BUILD/axon}
-mkdir "$work/made"
-built() { # built NAME COMMAND...: the output is built.expected
-  "${@:2}" >"$work/out" 2>&1 &&
-    diff -u "$root/examples/embed/built.expected" "$work/out" || {
-    echo "built, $1: $(head -20 "$work/out")"
-    status=1
-  }
-}
-if "$AXON" build -o "$work/made/model.so" \
-  --entry "$(cat examples/embed/forward.type)" \
-  --entry 'describe : f32[b, n] -> _' examples/embed/model.axn; then
-  flags=$(PKG_CONFIG_PATH="$work/made" pkg-config --cflags --libs model)
-  strict='-Wall -Wextra -Werror -pedantic'
-  # shellcheck disable=SC2086
-  cc -std=c11 $strict examples/embed/built.c $flags -o "$work/made/c" &&
-    LD_LIBRARY_PATH="$work/made" built C "$work/made/c" || status=1
-  # shellcheck disable=SC2086
-  if command -v c++ >/dev/null; then
-    c++ -std=c++17 $strict examples/embed/built.cc $flags -o "$work/made/cc" &&
-      LD_LIBRARY_PATH="$work/made" built C++ "$work/made/cc" || status=1
-  fi
-else
-  status=1
-fi
-
-# Python, preferably one with NumPy.
-python=
-for candidate in python3 /usr/bin/python3; do
-  command -v "$candidate" >/dev/null || continue
-  python=${python:-$candidate}
-  "$candidate" -c 'import numpy' 2>/dev/null && python=$candidate && break
+for file in model.safetensors tokenizer.json config.json; do
+  [ -e "$models/minilm/$file" ] && continue
+  echo "skipped: $models/minilm/$file is missing (tools/models.sh)"
+  exit "$bad"
 done
-# The runtime library of the sanitizer (clang's or gcc's) must be preloaded.
-case $sanitizers in
-*address*)
-  for runtime in "libclang_rt.asan-$(uname -m).so" libasan.so none; do
-    runtime=$($CC -print-file-name=$runtime)
-    case $runtime in /*) break ;; esac
-  done
-  case $runtime in
-  /*) ;;
-  *) echo "no sanitizer runtime: Python is skipped" >&2 && python= ;;
-  esac
-  ;;
-esac
-if [ -n "$python" ]; then
-  case $sanitizers in
-  *address*)
-    export LD_PRELOAD="$runtime" \
-      ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=8
-    ;;
-  esac
-  export PYTHONPATH="$root/python" PYTHONDONTWRITEBYTECODE=1
-  if "$python" -c 'import numpy' 2>/dev/null; then
-    AXON_LIBRARY="$work/root$prefix/lib/libaxon.so.0" \
-      same 'Python, installed' "$python" examples/embed/embed.py
-    built Python "$python" examples/embed/built.py "$work/made/model.so"
-  else
-    echo "no NumPy: the tests that need it are skipped" >&2
-  fi
-  if "$python" -c 'import numpy' 2>/dev/null; then
-    (cd examples/embed && AXON_LIBRARY="$BUILD/.libs/libaxon.so.0" \
-      "$python" "$root/tests/embed/doc_test.py" "$root/doc/embedding.md") \
-      >"$work/out" 2>&1 || { cat "$work/out" && status=1; }
-  fi
-  if "$python" -c 'import torch' 2>/dev/null; then
-    AXON_LIBRARY="$BUILD/.libs/libaxon.so.0" \
-      "$python" examples/embed/embed_torch.py examples/embed/model.axn \
-      >"$work/out" 2>&1 || { cat "$work/out" && status=1; }
-  fi
-  AXON_LIBRARY="$BUILD/.libs/libaxon.so.0" "$python" \
-    tests/embed/python_test.py >"$work/out" 2>&1 ||
-    { cat "$work/out" && status=1; }
-else
-  echo "no python3: the Python tests are skipped" >&2
-fi
-exit "$status"
+ln -s "$models/minilm" .
+
+"$AXON" embed minilm -o x.npy <texts.txt || fail 'a matrix is not saved'
+"$AXON" embed minilm <texts.txt >x.txt || fail 'numbers are not written'
+"$AXON" embed minilm --json <texts.txt >x.json || fail 'JSON is not written'
+head -n 1 texts.txt | tr -d '\n' >one
+"$AXON" embed minilm "$(cat one)" "$(sed -n 4p texts.txt)" >two.txt ||
+  fail 'arguments are no texts'
+tr -d '[],' <x.json | cmp - x.txt || fail 'JSON has other numbers'
+[ "$(grep -c '^\[.*\]$' x.json)" = 7 ] || fail 'JSON has other lines'
+cat >p.axn <<'END'
+val wanted : f32[n, d] = load "expected.npy"
+val found : f32[n, d] = load "x.npy"
+fun row text =
+  stack (lists.map (fn x => (parse_float x : f32[])) (strings.words text))
+fun rows file : f32[?, ?] = stack (lists.map row (read_lines file))
+val two = rows "two.txt"
+do print (max (abs (wanted - found)) < 1e-5)
+do print (allclose ~rtol:0.0 ~atol:1e-5 (rows "x.txt") found)
+do print (max (abs (two.[0, :] - found.[0, :])) < 1e-5)
+do print (max (abs (two.[1, :] - found.[3, :])) < 1e-5)
+END
+[ "$("$AXON" run p.axn 2>&1 | sort | uniq -c | tr -s ' ')" = ' 4 true' ] ||
+  fail "$("$AXON" run p.axn 2>&1)"
+: >empty
+[ -z "$("$AXON" embed minilm <empty 2>&1)" ] || fail 'no text has embeddings'
+
+# The passage that means the same comes first.
+cat >pets.txt <<'END'
+The stock market fell
+by two percent.
+
+A kitten lies
+on a rug.
+
+Rain is expected in the north.
+END
+"$AXON" embed minilm --search 'a cat on a mat' --passages 1 pets.txt texts.txt \
+  >found 2>&1 || fail 'a search fails'
+grep -q 'texts.txt:1$' found || fail "$(cat found)"
+"$AXON" embed minilm --search 'a small cat' --passages 2 pets.txt >found 2>&1
+head -n 1 found | grep -q 'pets.txt:4$' || fail "$(cat found)"
+[ "$(wc -l <found)" = 4 ] || fail 'other than two passages'
+exit "$bad"

@@ -17,7 +17,7 @@ fail() {
   status=1
 }
 
-for model in mlp heads cnn stretch old layers external; do
+for model in mlp heads cnn stretch old layers external control; do
   "$AXON" import -q "$data/$model.onnx" -o "$model" ||
     { fail "$model is not imported" && continue; }
   "$AXON" check --strict "$model/$model.axn" >"$model.types" 2>&1 ||
@@ -41,6 +41,7 @@ refused() { # refused MODEL TEXT OPTION...
 }
 refused unknown 'the node `odd` (NoSuchOp): this operator is not supported'
 refused undecided 'they may be equal, or one may be 1 and stretch'
+refused branches 'its branches have results of different types'
 refused undecided 'no such input or size' --set n=1 --set typo=1
 refused shape '--set target=1,2'
 refused huge 'too complicated'

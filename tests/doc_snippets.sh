@@ -8,6 +8,9 @@
 # - "```axon more" continues the block before it, so that a document can build a
 #   program step by step.  Its output block shows only the last part.
 # - A block ```repl is a session, as in NAME.repl.
+# - The blocks ```console are one session of a shell.  A command follows `$ `.
+#   Those of python3 are skipped without onnxruntime in $AXON_ONNX_PYTHON (or
+#   python3).
 # - The blocks ```primitives must contain all rows of primitives.def.
 #
 # Other blocks are ignored.  Programs run in a folder with examples/, and may
@@ -36,7 +39,7 @@ awk -v dir="$blocks" '
       at = line; have = 1
     } else if (word[1] ~ /^(output|types|plan)$/ && have) {
       write_block(".axn", program); write_block("." word[1], text)
-    } else if (word[1] == "repl" || word[1] == "primitives") {
+    } else if (word[1] ~ /^(repl|primitives|console)$/) {
       at = line; write_block("." word[1], text)
       have = 0
     }
@@ -89,6 +92,54 @@ for expected in "$blocks"/*.repl; do
     timeout "$limit" "$AXON" repl --plain >"$expected.got" 2>&1
   cmp -s "$expected" "$expected.got" ||
     differs "$(basename "${expected%.repl}")" "$expected" "$expected.got"
+done
+
+# ---- sessions of a shell ----
+
+axon() { "$AXON" "$@"; }
+
+python=${AXON_ONNX_PYTHON:-python3}
+has_runtime=
+no_runtime() {
+  [ "$has_runtime" ] ||
+    has_runtime=$("$python" -c 'import onnxruntime; print("yes")' 2>&1)
+  [ "$has_runtime" != yes ]
+}
+python3() { "$python" "$@"; }
+
+run_command() { # run_command TEXT: writes it with its output
+  printf '$ %s\n' "$1"
+  eval "$1" 2>&1
+}
+
+# Splits a block into commands.  A command ends where its quotes are balanced.
+session() { # session FILE
+  local line text='' quotes
+  while IFS= read -r line; do
+    if [ "$text" ]; then
+      text+=$'\n'$line
+    elif [[ $line == '$ '* ]]; then
+      text=${line#'$ '}
+    else
+      continue
+    fi
+    quotes=${text//[!\']/}
+    ((${#quotes} % 2)) && continue
+    run_command "$text"
+    text=
+  done <"$1"
+}
+
+for expected in $(ls "$blocks"/*.console 2>/dev/null | sort -V); do
+  if grep -q '^\$ python3' "$expected" && no_runtime; then
+    echo "$(basename "${expected%.console}"): skipped, no onnxruntime"
+    grep -q '^\$ axon' "$expected" || continue
+    # Only what stands before it.
+    sed -i '/^\$ python3/,$d' "$expected"
+  fi
+  session "$expected" >"$expected.got"
+  cmp -s "$expected" "$expected.got" ||
+    differs "$(basename "${expected%.console}")" "$expected" "$expected.got"
 done
 
 # Prints the rows of primitives.def as `name : type -- description`.

@@ -2,7 +2,7 @@
 """Makes the models of tests/data/onnx, their inputs, and the outputs that onnx's
 reference evaluator computes.
 
-  python3 -m venv V; V/bin/pip install onnx numpy
+  python3 -m venv V; V/bin/pip install onnx onnxruntime numpy
   V/bin/python tests/oracle/onnx_models.py"""
 import os
 import numpy as np
@@ -23,18 +23,31 @@ def ints(name, *values):
     return nh.from_array(np.array(values, np.int64), name)
 
 
-def save(name, nodes, inputs, weights, arrays, outputs=("y",), opset=17):
+def by_reference(model, arrays):
+    return ReferenceEvaluator(model).run(None, arrays)
+
+
+def by_runtime(model, arrays):
+    """For what the reference evaluator lacks: a Scan backwards."""
+    import onnxruntime
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, arrays)
+
+
+def save(name, nodes, inputs, weights, arrays, outputs=("y",), opset=17,
+         evaluate=by_reference, shape=None):
     """inputs: name -> (type, shape); arrays: name -> values"""
     graph = h.make_graph(
         nodes, name,
         [h.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
-        [h.make_tensor_value_info(n, T.FLOAT, None) for n in outputs], weights)
+        [h.make_tensor_value_info(n, T.FLOAT, shape) for n in outputs], weights)
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)])
     model.ir_version = 8
     onnx.save(model, os.path.join(folder, name + ".onnx"))
     if arrays is None:
         return
-    results = ReferenceEvaluator(model).run(None, arrays)
+    results = evaluate(model, arrays)
     for i, a in enumerate(arrays.values()):
         np.save(os.path.join(folder, f"{name}.in{i}.npy"), a)
     for i, a in enumerate(results):
@@ -171,3 +184,89 @@ save("undecided", [n("Add", ["x", "z"], ["y"], "sum")],
      {"x": (T.FLOAT, ["n"]), "z": (T.FLOAT, [5])}, [], None)
 save("shape", [n("Reshape", ["x", "target"], ["y"], "fold")],
      {"x": (T.FLOAT, [6]), "target": (T.INT64, [2])}, [], None)
+
+# Control flow.  A scan backwards with two results; a loop that stacks results; a
+# loop until a sum is large; branches that data decide; a loop whose state grows
+# is unrolled.
+def body(name, nodes, inputs, outputs):
+    def info(n, t, s):
+        return h.make_tensor_value_info(n, t, s)
+    return h.make_graph(nodes, name, [info(*i) for i in inputs],
+                        [info(o, t, None) for o, t in outputs])
+
+
+F, I, B = T.FLOAT, T.INT64, T.BOOL
+save("control",
+     [n("Scan", ["s0", "x"], ["s1", "all"], num_scan_inputs=1,
+        scan_input_directions=[1], scan_output_axes=[1],
+        body=body("step",
+                  [n("Add", ["s", "row"], ["t"]), n("Tanh", ["t"], ["t2"]),
+                   n("Mul", ["t", "row"], ["out"])],
+                  [("s", F, [3]), ("row", F, [3])], [("t2", F), ("out", F)])),
+      n("Loop", ["five", "", "s1"], ["s2", "rows"],
+        body=body("turn",
+                  [n("Cast", ["i"], ["f"], to=F), n("Add", ["s", "f"], ["u"]),
+                   n("Sin", ["u"], ["u2"]), n("Mul", ["u", "half"], ["row2"]),
+                   n("Identity", ["go"], ["go2"])],
+                  [("i", I, []), ("go", B, []), ("s", F, [3])],
+                  [("go2", B), ("u2", F), ("row2", F)])),
+      n("Loop", ["", "yes", "s2"], ["s3"],
+        body=body("until",
+                  [n("Abs", ["s"], ["a"]), n("Add", ["a", "half"], ["b"]),
+                   n("ReduceSum", ["b"], ["total"], keepdims=0),
+                   n("Less", ["total", "ten"], ["more"])],
+                  [("i", I, []), ("go", B, []), ("s", F, [3])],
+                  [("more", B), ("b", F)])),
+      n("ReduceSum", ["s1"], ["sign"], keepdims=0),
+      n("Greater", ["sign", "ten"], ["large"]),
+      n("If", ["large"], ["s4"],
+        then_branch=body("then", [n("Neg", ["s3"], ["p"])], [], [("p", F)]),
+        else_branch=body("else", [n("Sqrt", ["s3"], ["q1"]),
+                                  n("Add", ["q1", "s2"], ["q"])],
+                         [], [("q", F)])),
+      n("Loop", ["three", "", "s4"], ["s5"],
+        body=body("grow", [n("Concat", ["s", "s4"], ["c"], axis=0),
+                           n("Identity", ["go"], ["go2"])],
+                  [("i", I, []), ("go", B, []), ("s", F, None)],
+                  [("go2", B), ("c", F)])),
+      n("ReduceSum", ["all"], ["k1"], keepdims=0),
+      n("ReduceSum", ["rows"], ["k2"], keepdims=0),
+      n("Add", ["s5", "k1"], ["y1"]), n("Add", ["y1", "k2"], ["y"])],
+     {"x": (F, ["n", 3])},
+     [weight("s0", 3), nh.from_array(np.array(5), "five"),
+      nh.from_array(np.array(3), "three"),
+      nh.from_array(np.array(True), "yes"),
+      nh.from_array(np.float32(0.5), "half"),
+      nh.from_array(np.float32(10), "ten")],
+     {"x": normal(4, 3)}, evaluate=by_runtime)
+
+# The dynamic branches have different shapes.
+save("branches",
+     [n("ReduceSum", ["x"], ["s"], keepdims=0),
+      n("Greater", ["s", "zero"], ["c"]),
+      n("If", ["c"], ["y"], "choice",
+        then_branch=body("then", [n("Identity", ["x"], ["p"])], [], [("p", F)]),
+        else_branch=body("else", [n("Transpose", ["x"], ["q"])], [],
+                         [("q", F)]))],
+     {"x": (F, [2, 3])}, [nh.from_array(np.float32(0), "zero")], None)
+
+# For doc/onnx_tutorial.md: attention that was traced with four positions.
+save("traced",
+     [n("MatMul", ["x", "wq"], ["q"]), n("MatMul", ["x", "wk"], ["k"]),
+      n("MatMul", ["x", "wv"], ["v"]),
+      n("Reshape", ["q", "heads"], ["q1"], "split"),
+      n("Reshape", ["k", "heads"], ["k1"]),
+      n("Reshape", ["v", "heads"], ["v1"]),
+      n("Transpose", ["q1"], ["q2"], perm=[0, 2, 1, 3]),
+      n("Transpose", ["k1"], ["k2"], perm=[0, 2, 3, 1]),
+      n("Transpose", ["v1"], ["v2"], perm=[0, 2, 1, 3]),
+      n("MatMul", ["q2", "k2"], ["scores"]),
+      n("Softmax", ["scores"], ["p"], axis=-1),
+      n("MatMul", ["p", "v2"], ["a"]),
+      n("Transpose", ["a"], ["a1"], perm=[0, 2, 1, 3]),
+      n("Reshape", ["a1", "joined"], ["a2"], "join"),
+      n("MatMul", ["a2", "wo"], ["y"])],
+     {"x": (T.FLOAT, ["batch", "n", 8])},
+     [weight("wq", 8, 8), weight("wk", 8, 8), weight("wv", 8, 8),
+      weight("wo", 8, 8), ints("heads", -1, 4, 2, 4), ints("joined", -1, 4, 8)],
+     None, shape=["batch", "n", 8])
