@@ -181,9 +181,9 @@ static bool mentions_body_size(Checker *c, uint32_t from, Dim *d) {
 }
 
 bool bodies_have_existential(const Checker *c) {
-  return c->inference.params.len &&
-         c->sizes.last_existential_id >=
-             c->inference.params.at[0].first_body_size;
+  uint32_t last = c->sizes.last_existential_id; /* 0: there is none */
+  return last && c->inference.params.len &&
+         last >= c->inference.params.at[0].first_body_size;
 }
 
 /* Quick test without the parameters: true if no size is from a body. */
