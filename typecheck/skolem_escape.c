@@ -163,6 +163,11 @@ bool dim_var_in_parameter(Checker *c, DimVar *v) {
   return first_body_size_at(c, &o) != UINT32_MAX;
 }
 
+bool dim_var_of_parameter(Checker *c, DimVar *v) {
+  VarSearch o = {.dim = v};
+  return first_body_size_of(c, &o) != UINT32_MAX;
+}
+
 typedef struct BodySizeSearch {
   uint32_t from;
   bool found;
