@@ -163,6 +163,11 @@ bool dim_var_in_parameter(Checker *c, DimVar *v) {
   return first_body_size_at(c, &o) != UINT32_MAX;
 }
 
+bool dim_var_of_parameter(Checker *c, DimVar *v) {
+  VarSearch o = {.dim = v};
+  return first_body_size_of(c, &o) != UINT32_MAX;
+}
+
 typedef struct BodySizeSearch {
   uint32_t from;
   bool found;
@@ -181,9 +186,9 @@ static bool mentions_body_size(Checker *c, uint32_t from, Dim *d) {
 }
 
 bool bodies_have_existential(const Checker *c) {
-  return c->inference.params.len &&
-         c->sizes.last_existential_id >=
-             c->inference.params.at[0].first_body_size;
+  uint32_t last = c->sizes.last_existential_id; /* 0: there is none */
+  return last && c->inference.params.len &&
+         last >= c->inference.params.at[0].first_body_size;
 }
 
 /* Quick test without the parameters: true if no size is from a body. */

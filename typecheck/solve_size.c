@@ -173,7 +173,8 @@ static DimVar *find_solution(Checker *c, const Constraint *k, Dim *a, Dim *b,
   if (!v && !dim_solve_for_meta(c->dims, d, may_solve, &solver, &v, value))
     return NULL;
   if (!v->reshape_hole && dim_has_reshape_hole(d) &&
-      (bodies_have_existential(c) || dim_var_in_parameter(c, v)))
+      (bodies_have_existential(c) ? dim_var_of_parameter(c, v)
+                                  : dim_var_in_parameter(c, v)))
     dim_solve_for_meta(c->dims, d, may_solve_hole, &solver, &v, value);
   if (skolem_escapes(c, v, *value))
     dim_solve_for_meta(c->dims, d, may_solve_in_body, &solver, &v, value);

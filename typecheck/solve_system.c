@@ -311,6 +311,31 @@ static void name_in_shapes(Checker *c, uint32_t mark, NamedSize *size) {
   }
 }
 
+typedef struct TermSearch {
+  const Dim *term;
+  bool found;
+} TermSearch;
+
+static Dim *match_term(TypeMapper *copy, Dim *d) {
+  TermSearch *s = copy->arg;
+  s->found |= dim_equal(d, s->term);
+  return d;
+}
+
+static bool is_in_parameter(Checker *c, const Dim *term) {
+  TermSearch s = {term, false};
+  TypeMapper copy = {.c = c, .size = match_term, .arg = &s};
+  for (uint32_t i = 0; !s.found && i < c->inference.params.len; i++)
+    ty_copy(&copy, c->inference.params.at[i].type);
+  return s.found;
+}
+
+/* True for n % 2 == 1: other sizes do not keep the quotient (scheme.c). */
+static bool is_remainder_equation(Checker *c, Dim *d) {
+  Dim *num, *den, *offset = dim_int(c->dims, dim_offset(d));
+  return dim_is_remainder(c->dims, dim_sub(c->dims, d, offset), &num, &den);
+}
+
 /* m was solved by a term of n, and an equation says that n == m.  Then m is n,
    which callers can read, and the equation says that n is the term. */
 static bool name_any_term(Checker *c, uint32_t mark,
@@ -322,7 +347,8 @@ static bool name_any_term(Checker *c, uint32_t mark,
     DimVar *n = dim_as_var(name), *m = NULL;
     if (n && is_unsolved(n) && !n->is_integer && dim_mentions(c->dims, term, n))
       m = size_solved_by(c, term);
-    if (!m)
+    if (!m || !(is_in_parameter(c, term) ||
+                is_remainder_equation(c, dim_sub(c->dims, term, name))))
       continue;
     all->at[i]->left = term, all->at[i]->right = name;
     dim_replace_solution(c->dims, m, name);

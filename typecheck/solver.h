@@ -104,6 +104,8 @@ Verdict solve_shape_eq(Checker *c, Constraint *k);
 /* ---- skolem_escape.c ---- */
 /* True if v occurs in a parameter's type of a function being checked. */
 bool dim_var_in_parameter(Checker *c, DimVar *v);
+/* The same if equations of shapes of unknown rank determine v from one. */
+bool dim_var_of_parameter(Checker *c, DimVar *v);
 /* True if existential sizes arose in the bodies of the functions being
    checked.  Sizes of unknown rank may turn out to be these. */
 bool bodies_have_existential(const Checker *c);
