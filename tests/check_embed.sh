@@ -1,11 +1,11 @@
 #!/bin/bash
 # axon embed with MiniLM, which tools/models.sh installs: the embeddings of
-# tests/data/minilm are those of NumPy (tests/oracle/minilm.py).  Skipped where
+# tests/data/embed are those of NumPy (tests/oracle/minilm.py).  Skipped where
 # the model is missing.  AXON_MODELS names its folder.
 set -u
 . "$(dirname "$0")/lib.sh"
 models=${AXON_MODELS:-$HOME/.cache/axon-models}
-enter "$here/tests/data/minilm"
+enter "$here/tests/data/embed"
 
 # Misuse needs no model.
 misused() { # misused TEXT ARGUMENT...

@@ -69,16 +69,21 @@ checked open 0 'undetermined: the input `x` has no size at axis 0'
 checked shape 1 '--set target=1,2'
 
 # Damaged files: cut off, and with another byte at some places.
-size=$(wc -c <"$data/cnn.onnx")
-for ((at = 0; at < size; at += 47)); do
-  head -c "$at" "$data/cnn.onnx" >cut.onnx
-  { head -c "$at" "$data/cnn.onnx" && printf '\xff' &&
-    tail -c "+$((at + 2))" "$data/cnn.onnx"; } >changed.onnx
-  for file in cut changed; do
-    (ulimit -v 4000000 && "$AXON" import -q "$file.onnx" -o damaged) \
-      >out 2>&1
-    got=$?
-    [ "$got" -le 1 ] || fail "$file at $at: status $got: $(cat out)"
+damage() { # damage MODEL STEP
+  local size at file got
+  size=$(wc -c <"$data/$1.onnx")
+  for ((at = 0; at < size; at += $2)); do
+    head -c "$at" "$data/$1.onnx" >cut.onnx
+    { head -c "$at" "$data/$1.onnx" && printf '\xff' &&
+      tail -c "+$((at + 2))" "$data/$1.onnx"; } >changed.onnx
+    for file in cut changed; do
+      (ulimit -v 4000000 && "$AXON" import -q "$file.onnx" -o damaged) \
+        >out 2>&1
+      got=$?
+      [ "$got" -le 1 ] || fail "$1, $file at $at: status $got: $(cat out)"
+    done
   done
-done
+}
+damage cnn 47
+damage control 31
 exit "$status"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# examples/voice: Silero VAD, imported from ONNX, on 60 s of sound.  Expected are
-# the probabilities of ONNX Runtime (tests/oracle/silero.py).  The model of
-# tools/models.sh is skipped where it is missing; AXON_MODELS names its folder.
+# examples/voice: Silero VAD, imported from ONNX, gives for 60 s of sound what
+# ONNX Runtime gives (tests/oracle/silero.py).  Skipped without the model, which
+# tools/models.sh installs; AXON_MODELS names its folder.
 set -u
 . "$(dirname "$0")/lib.sh"
 models=${AXON_MODELS:-$HOME/.cache/axon-models}

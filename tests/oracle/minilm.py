@@ -3,7 +3,7 @@
 
     PYTHON tests/oracle/minilm.py FOLDER
 
-FOLDER comes from tools/models.sh.  Makes tests/data/minilm/expected.npy of
+FOLDER comes from tools/models.sh.  Makes tests/data/embed/expected.npy of
 texts.txt there, for tests/check_embed.sh.  Needs numpy, safetensors and
 tokenizers."""
 import json
@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-DATA = os.path.join(HERE, "..", "data", "minilm")
+DATA = os.path.join(HERE, "..", "data", "embed")
 erf = np.vectorize(math.erf)
 
 
