@@ -212,7 +212,7 @@ REF_FN(SHIFT_RIGHT) {
 
 /* Rounds or wraps a result to `dtype`. */
 static inline Reg reg_round_or_wrap(Dtype dtype, Reg r) {
-  if (dtype == DT_F16 || dtype == DT_BF16)
+  if (dtype_is_narrow_float(dtype))
     r.f = (float)dtype_round(dtype, r.f);
   else if (compute_kind(dtype) == KIND_I)
     r.i = dtype_wrap(dtype, r.i);

@@ -93,6 +93,9 @@ do print (relu (x @ w * 0.5 + b))
 do print (sum (bf16 x @ bf16 w))
 do print (transpose w @ transpose x)
 do print (sum (f64 x @ f64 w))
+do print (sum (f8_e4m3 x @ f8_e4m3 w), f32 (f8_e5m2 x @ f8_e5m2 w))
+do print (sort (f8_e5m2 x.[0]), cumsum (f8_e4m3 w.[1]))
+do print (f8_e4m3 (x * 100.0), f8_e5m2 (x * 20000.0 / (x - 1.0)))
 val q = reshape [6, 20, 32] (f32 ((iota 3840 * 3) % 7)) - 3.0
 val k = reshape [6, 25, 32] (f32 ((iota 4800 * 5) % 9)) - 4.0
 do print (sum ~axis:0 (einsum "b i k, b j k -> b i j" q k))

@@ -589,6 +589,8 @@ bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu) {
   case DT_I32:
   case DT_I64:
   case DT_F64:
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
   case DT_COUNT:
     break;
   }

@@ -81,6 +81,8 @@ const char *gemm_compute_type(Dtype t) {
     return "int";
   case DT_F16:
   case DT_BF16:
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
   case DT_F32:
   case DT_NONE:
   case DT_COUNT:
@@ -98,6 +100,8 @@ const char *gemm_storage_type(Dtype t) {
     return "int8_t";
   case DT_U8:
   case DT_BOOL:
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
     return "uint8_t";
   case DT_I32:
     return "int";
@@ -112,14 +116,14 @@ const char *gemm_storage_type(Dtype t) {
 }
 
 void gemm_put_widened(Buffer *out, Dtype t, const char *x) {
-  if (t == DT_F16 || t == DT_BF16)
+  if (dtype_is_narrow_float(t))
     buffer_printf(out, "ax_%s_to_f32(%s)", dtype_info[t].name, x);
   else
     buffer_puts(out, x);
 }
 
 void gemm_put_narrowed(Buffer *out, Dtype t, const char *x) {
-  if (t == DT_F16 || t == DT_BF16)
+  if (dtype_is_narrow_float(t))
     buffer_printf(out, "ax_f32_to_%s(%s)", dtype_info[t].name, x);
   else
     buffer_printf(out, "(%s)(%s)", gemm_storage_type(t), x);
@@ -380,7 +384,7 @@ static void put_computed_vector(Buffer *out, const GemmTiledCopy *s,
   buffer_printf(out, "%s = make_uint4(", to);
   for (int j = 0; j < 4; j++) {
     buffer_puts(out, j ? ", " : "");
-    if (t == DT_F16 || t == DT_BF16)
+    if (dtype_is_narrow_float(t))
       buffer_printf(out, "ax_pack_%s(v[%d], v[%d])", dtype_info[t].name, 2 * j,
                     2 * j + 1);
     else if (t == DT_F32)

@@ -93,6 +93,8 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   unsigned ax_pack_f16(float low, float high), ax_pack_bf16
  *   float ax_f16_to_f32(uint16_t), ax_bf16_to_f32
  *   uint16_t ax_f32_to_f16(float), ax_f32_to_bf16
+ *   float ax_f8_e4m3_to_f32(uint8_t), ax_f8_e5m2_to_f32
+ *   uint8_t ax_f32_to_f8_e4m3(float), ax_f32_to_f8_e5m2
  *   uint16_t ax_low(unsigned), ax_high(unsigned)
  *   unsigned ax_tf32(float)
  *   float ax_exp2(float), ax_log2, ax_reciprocal, ax_rsqrt, ax_tanh:

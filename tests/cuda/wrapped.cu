@@ -48,6 +48,10 @@ KERNEL(converted) {
   a.out[896 + T] = ax_reciprocal((float)(1 << T % 9));
   a.out[1024 + T] = ax_rsqrt((float)(1 << T % 5 * 2));
   a.out[1152 + T] = ax_tanh(0) + (float)(x * 0);
+  a.out[1280 + T] = ax_f8_e4m3_to_f32(ax_f32_to_f8_e4m3(v));
+  a.out[1408 + T] = ax_f8_e5m2_to_f32(ax_f32_to_f8_e5m2(v));
+  a.out[1536 + T] = (float)ax_f32_to_f8_e4m3(v);
+  a.out[1664 + T] = (float)ax_f32_to_f8_e5m2(v);
 }
 
 /* ---- matrices of a warp ---- */

@@ -328,6 +328,11 @@ static bool converted(void) {
             same(out[4 * N + i], tf32) && out[5 * N + i] == exp2f(x - 10) &&
             out[6 * N + i] == x && out[7 * N + i] == exp2f(-(float)(i % 9)) &&
             out[8 * N + i] == exp2f(-(float)(i % 5)) && out[9 * N + i] == 0;
+    uint8_t e4m3 = f8_e4m3_from_double(in[i]),
+            e5m2 = f8_e5m2_from_double(in[i]);
+    good &= same(out[10 * N + i], (float)f8_e4m3_to_double(e4m3)) &&
+            same(out[11 * N + i], (float)f8_e5m2_to_double(e5m2)) &&
+            out[12 * N + i] == e4m3 && out[13 * N + i] == e5m2;
   }
   return good;
 }

@@ -514,6 +514,45 @@ AX_SIM uint16_t ax_f32_to_bf16(float x) {
   unsigned bits = __float_as_uint(x);
   return x != x ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
+// 8-bit floats: M fraction bits, the smallest power of a normal number, the
+// bits of infinity or of the greatest number, and those of NaN.
+template <int M, int LEAST, int TOP, int NOT_A_NUMBER>
+AX_SIM float ax_sim_from_f8(uint8_t h) {
+  const int size = h & 0x7f, e = size >> M, m = size & ((1 << M) - 1);
+  if (size > TOP)
+    return __uint_as_float(0x7fc00000u);
+  float x = e ? ldexpf((float)((1 << M) + m), e - 1 + LEAST - M)
+              : ldexpf((float)m, LEAST - M);
+  if (size == TOP && !m)
+    x = __uint_as_float(0x7f800000u);
+  return h & 0x80 ? -x : x;
+}
+template <int M, int LEAST, int TOP, int NOT_A_NUMBER>
+AX_SIM uint8_t ax_sim_to_f8(float x) {
+  const int sign = (int)(__float_as_uint(x) >> 24 & 0x80);
+  const float size = fabsf(x);
+  int e, at = TOP;
+  if (x != x)
+    return NOT_A_NUMBER;
+  if (size < 1e6f) {
+    __builtin_frexpf(size, &e);
+    e = size > 0 && e - 1 > LEAST ? e - 1 : LEAST;
+    at = ((e - LEAST) << M) + (int)nearbyintf(ldexpf(size, M - e));
+  }
+  return (uint8_t)((at < TOP ? at : TOP) | sign);
+}
+AX_SIM float ax_f8_e4m3_to_f32(uint8_t h) {
+  return ax_sim_from_f8<3, -6, 0x7e, 0x7f>(h);
+}
+AX_SIM uint8_t ax_f32_to_f8_e4m3(float x) {
+  return ax_sim_to_f8<3, -6, 0x7e, 0x7f>(x);
+}
+AX_SIM float ax_f8_e5m2_to_f32(uint8_t h) {
+  return ax_sim_from_f8<2, -14, 0x7c, 0x7e>(h);
+}
+AX_SIM uint8_t ax_f32_to_f8_e5m2(float x) {
+  return ax_sim_to_f8<2, -14, 0x7c, 0x7e>(x);
+}
 AX_SIM unsigned ax_pack_f16(float low, float high) {
   return (unsigned)ax_f32_to_f16(high) << 16 | ax_f32_to_f16(low);
 }
