@@ -361,6 +361,12 @@ static void put_element_load(Buffer *out, const GemmTiledCopy *s,
   buffer_puts(out, ";\n}\n");
 }
 
+static void put_four_bytes(Buffer *out, Dtype t, int first) {
+  for (int i = 0; i < 4; i++)
+    buffer_printf(out, "%s(unsigned)ax_f32_to_%s(v[%d]) << %d", i ? " | " : "",
+                  dtype_info[t].name, first + i, 8 * i);
+}
+
 /* Computes the elements v[i] of a vector and packs them into a uint4. */
 static void put_computed_vector(Buffer *out, const GemmTiledCopy *s,
                                 const char *first_k, const char *to) {
@@ -384,7 +390,9 @@ static void put_computed_vector(Buffer *out, const GemmTiledCopy *s,
   buffer_printf(out, "%s = make_uint4(", to);
   for (int j = 0; j < 4; j++) {
     buffer_puts(out, j ? ", " : "");
-    if (dtype_is_narrow_float(t))
+    if (dtype_info[t].bytes == 1)
+      put_four_bytes(out, t, 4 * j);
+    else if (dtype_info[t].bytes == 2)
       buffer_printf(out, "ax_pack_%s(v[%d], v[%d])", dtype_info[t].name, 2 * j,
                     2 * j + 1);
     else if (t == DT_F32)

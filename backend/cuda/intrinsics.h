@@ -89,6 +89,7 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   void ax_stmatrix_4(unsigned row, const unsigned *r), _2, _1; ..._trans
  *   void ax_mma_m16n8k16_f16(float *d, const unsigned *a, const unsigned *b)
  *   void ax_mma_m16n8k16_bf16, ax_mma_m16n8k8_tf32, ax_mma_m16n8k8_f16
+ *   void ax_mma_m16n8k32_e4m3, ax_mma_m16n8k32_e5m2     sm_89 on
  * Conversions (any; ax_tf32 sm_80 on)
  *   unsigned ax_pack_f16(float low, float high), ax_pack_bf16
  *   float ax_f16_to_f32(uint16_t), ax_bf16_to_f32

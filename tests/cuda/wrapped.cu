@@ -135,6 +135,37 @@ KERNEL(multiplied) {
   out[(g + 8) * 8 + t * 2 + 1] = d[3];
 }
 
+/* Four 8-bit floats from element (row, column) on. */
+AX_DEVICE unsigned octets(bool e5m2, int row, int column, int down) {
+  unsigned word = 0;
+  for (int i = 0; i < 4; i++) {
+    float x = (float)(down ? AT(row + i, column) : AT(row, column + i));
+    word |= (unsigned)(e5m2 ? ax_f32_to_f8_e5m2(x) : ax_f32_to_f8_e4m3(x))
+            << 8 * i;
+  }
+  return word;
+}
+
+/* Warps of even and odd numbers: e4m3 and e5m2; the same results, of k 32. */
+KERNEL(multiplied_octets) {
+  int lane = (int)ax_lane(), g = lane / 4, t = lane % 4, warp = (int)ax_warp();
+  bool e5m2 = warp % 2 == 1;
+  float d[4] = {1, 1, 1, 1};
+  unsigned x[4] = {octets(e5m2, g, t * 4, 0), octets(e5m2, g + 8, t * 4, 0),
+                   octets(e5m2, g, t * 4 + 16, 0),
+                   octets(e5m2, g + 8, t * 4 + 16, 0)};
+  unsigned y[2] = {octets(e5m2, t * 4, g, 1), octets(e5m2, t * 4 + 16, g, 1)};
+  if (e5m2)
+    ax_mma_m16n8k32_e5m2(d, x, y);
+  else
+    ax_mma_m16n8k32_e4m3(d, x, y);
+  float *out = a.out + warp * 128;
+  out[g * 8 + t * 2] = d[0];
+  out[g * 8 + t * 2 + 1] = d[1];
+  out[(g + 8) * 8 + t * 2] = d[2];
+  out[(g + 8) * 8 + t * 2 + 1] = d[3];
+}
+
 /* ---- products of a warpgroup ---- */
 
 /* Of the address of a byte bits 4 to 6 change by bits 7 to 9, as many as the

@@ -368,6 +368,12 @@ static bool multiplied(void) {
          sums(out + 256, 16, 8, 8, true, 1) &&
          sums(out + 384, 16, 8, 8, true, 1);
 }
+static bool multiplied_octets(void) {
+  bool good = true;
+  for (int warp = 0; warp < 4; warp++)
+    good &= sums(out + 128 * warp, 16, 8, 32, true, 1);
+  return good;
+}
 static bool rows_16(void) {
   return sums(out, 64, 24, 16, false, 0);
 }
@@ -465,6 +471,7 @@ static const WrappedCase wrapped[] = {
     {"converted", converted, NULL, false, 1},
     {"stored", ones, NULL, false, 1},
     {"multiplied", multiplied, NULL, false, 1},
+    {"multiplied_octets", multiplied_octets, NULL, false, 1},
     {"rows_32", rows_16, NULL, false, 1},
     {"rows_64", rows_32, NULL, false, 1},
     {"rows_128", rows_64, NULL, false, 1},

@@ -495,6 +495,8 @@ AX_MATRICES(4)
   }
 AX_MMA_OP(m16n8k16_f16, AX_F16, 16)
 AX_MMA_OP(m16n8k16_bf16, AX_BF16, 16)
+AX_MMA_OP(m16n8k32_e4m3, AX_E4M3, 32)
+AX_MMA_OP(m16n8k32_e5m2, AX_E5M2, 32)
 AX_MMA_OP(m16n8k8_f16, AX_F16, 8)
 AX_MMA_OP(m16n8k8_tf32, AX_TF32, 8)
 #undef AX_MMA_OP
@@ -796,6 +798,10 @@ template <typename T> AX_SIM void ax_sim_touch(T) {}
   AX_SIM_MMA(ax_mma_m16n8k16_f16, 4, 2, d, a, b)
 #define ax_mma_m16n8k16_bf16(d, a, b) \
   AX_SIM_MMA(ax_mma_m16n8k16_bf16, 4, 2, d, a, b)
+#define ax_mma_m16n8k32_e4m3(d, a, b) \
+  AX_SIM_MMA(ax_mma_m16n8k32_e4m3, 4, 2, d, a, b)
+#define ax_mma_m16n8k32_e5m2(d, a, b) \
+  AX_SIM_MMA(ax_mma_m16n8k32_e5m2, 4, 2, d, a, b)
 #define ax_mma_m16n8k8_f16(d, a, b) \
   AX_SIM_MMA(ax_mma_m16n8k8_f16, 2, 1, d, a, b)
 #define ax_mma_m16n8k8_tf32(d, a, b) \
