@@ -5,8 +5,8 @@
  * functions.  A row without its function is a compile error.
  *
  * Compute kinds: KIND_I holds bool and all integers in 64 bits (the caller
- * wraps to the width).  KIND_F holds f32, f16 and bf16 (the caller rounds).
- * KIND_D holds f64. */
+ * wraps to the width).  KIND_F holds f32 and narrower floats (the caller
+ * rounds).  KIND_D holds f64. */
 #ifndef AXON_TENSOR_SCALAR_OPS_H
 #define AXON_TENSOR_SCALAR_OPS_H
 

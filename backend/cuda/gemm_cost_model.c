@@ -161,8 +161,8 @@ bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
 static double math_rate(const GemmShape *shape, const GpuSpec *gpu,
                         const GemmSchedule *s) {
   bool is_tf32 = shape->a.dtype == DT_F32;
-  if (s->mma_kind == MMA_KIND_WGMMA)
-    return is_tf32 ? gpu->f16_wgmma_rate / 2 : gpu->f16_wgmma_rate;
+  if (s->mma_kind == MMA_KIND_WGMMA) /* inverse to the bytes of an element */
+    return gpu->f16_wgmma_rate * 2 / dtype_info[shape->a.dtype].bytes;
   bool is_f8 = dtype_info[shape->a.dtype].bytes == 1;
   if (s->mma_kind == MMA_KIND_MMA_SYNC)
     return is_tf32 ? gpu->tf32_mma_rate : gpu->f16_mma_rate * (is_f8 ? 2 : 1);

@@ -332,6 +332,11 @@ static void put_vector_copies(Buffer *out, const GemmTiledCopy *s,
 
 /* ---- computed operands ---- */
 
+/* True if the elements of a vector are copied as bytes, without conversion. */
+static bool copies_bytes(const GemmTiledCopy *s) {
+  return !s->operand->put_value && s->tile.element_bytes == 1;
+}
+
 /* Loads the element at the axis variables. */
 static void put_element_load(Buffer *out, const GemmTiledCopy *s,
                              const char *to) {
@@ -357,14 +362,20 @@ static void put_element_load(Buffer *out, const GemmTiledCopy *s,
   buffer_puts(out, " + ");
   put_linear_index(out, &s->spec->k, b, -1);
   buffer_printf(out, "];\n%s = ", to);
-  gemm_put_widened(out, t, "bits");
+  if (copies_bytes(s))
+    buffer_puts(out, "bits");
+  else
+    gemm_put_widened(out, t, "bits");
   buffer_puts(out, ";\n}\n");
 }
 
-static void put_four_bytes(Buffer *out, Dtype t, int first) {
-  for (int i = 0; i < 4; i++)
-    buffer_printf(out, "%s(unsigned)ax_f32_to_%s(v[%d]) << %d", i ? " | " : "",
-                  dtype_info[t].name, first + i, 8 * i);
+static void put_four_bytes(Buffer *out, const GemmTiledCopy *s, int first) {
+  for (int i = 0; i < 4; i++) {
+    buffer_puts(out, i ? " | (unsigned)" : "(unsigned)");
+    if (!copies_bytes(s))
+      buffer_printf(out, "ax_f32_to_%s", dtype_info[s->side->dtype].name);
+    buffer_printf(out, "(v[%d]) << %d", first + i, 8 * i);
+  }
 }
 
 /* Computes the elements v[i] of a vector and packs them into a uint4. */
@@ -372,7 +383,8 @@ static void put_computed_vector(Buffer *out, const GemmTiledCopy *s,
                                 const char *first_k, const char *to) {
   char group = s->axis_letter;
   Dtype t = s->side->dtype;
-  const char *type = gemm_compute_type(t);
+  const char *type =
+      copies_bytes(s) ? gemm_storage_type(t) : gemm_compute_type(t);
   buffer_printf(out,
                 "%s v[%u];\n#pragma unroll\nfor (int i = 0; i < %u; i++) {\n"
                 "const int t = %s + (int)(%s), r = (int)(%c0 + %s);\n"
@@ -391,7 +403,7 @@ static void put_computed_vector(Buffer *out, const GemmTiledCopy *s,
   for (int j = 0; j < 4; j++) {
     buffer_puts(out, j ? ", " : "");
     if (dtype_info[t].bytes == 1)
-      put_four_bytes(out, t, 4 * j);
+      put_four_bytes(out, s, 4 * j);
     else if (dtype_info[t].bytes == 2)
       buffer_printf(out, "ax_pack_%s(v[%d], v[%d])", dtype_info[t].name, 2 * j,
                     2 * j + 1);

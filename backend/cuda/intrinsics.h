@@ -134,6 +134,7 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   void ax_wgmma_m64n128k16_bf16_ra<TRANS_B>(float (&d)[64],
  *                                const unsigned *a, uint64_t b, bool add)
  *   ..._f16, ..._f16_ra; ax_wgmma_m64n128k8_tf32(d, a, b, add), ..._tf32_ra
+ *   ax_wgmma_m64n128k32_e4m3(d, a, b, add), ..._e5m2
  */
 
 #endif

@@ -188,6 +188,13 @@ AX_DEVICE void write_rows(unsigned char *s, int rows, int bytes) {
   }
 }
 
+AX_DEVICE void write_octets(unsigned char *s, int rows, bool e5m2) {
+  for (int i = T; i < rows * 128; i += 128) {
+    float x = (float)AT(i / 128, i % 128);
+    s[swizzled(i, 128)] = e5m2 ? ax_f32_to_f8_e5m2(x) : ax_f32_to_f8_e4m3(x);
+  }
+}
+
 /* Row g or g + 8 of the 16 of the warp, columns 8j + 2t and the next. */
 template <int R>
 AX_DEVICE void write_sums(float *out, float (&d)[R]) {
@@ -241,6 +248,34 @@ KERNEL(rows_tf32) { /* 32 elements of k in 128 bytes, 8 at a time */
   ax_wgmma_wait<0>();
   ax_wgmma_hold(d);
   write_sums(a.out, d);
+}
+/* 8-bit floats: 128 elements of k in 128 bytes, 32 at a time. */
+template <bool E5M2> AX_DEVICE void octet_rows(const wrapped_args &a) {
+  unsigned at = ax_shared_address(ax_shared());
+  float d[12];
+  write_octets(ax_shared(), 64, E5M2);
+  write_octets(ax_shared() + 8192, 24, E5M2);
+  ax_fence_async();
+  ax_sync();
+  ax_wgmma_fence();
+  for (int k = 0; k < 4; k++) {
+    uint64_t x = ax_wgmma_descriptor(at + k * 32, 16, 1024, 1);
+    uint64_t y = ax_wgmma_descriptor(at + 8192 + k * 32, 16, 1024, 1);
+    if (E5M2)
+      ax_wgmma_m64n24k32_e5m2(d, x, y, k > 0);
+    else
+      ax_wgmma_m64n24k32_e4m3(d, x, y, k > 0);
+  }
+  ax_wgmma_commit();
+  ax_wgmma_wait<0>();
+  ax_wgmma_hold(d);
+  write_sums(a.out, d);
+}
+KERNEL(rows_e4m3) {
+  octet_rows<false>(a);
+}
+KERNEL(rows_e5m2) {
+  octet_rows<true>(a);
 }
 
 /* MN-major operands: 64 of mn in 128 bytes, for each k; 8 of k together, the

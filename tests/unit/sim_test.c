@@ -383,6 +383,9 @@ static bool rows_32(void) {
 static bool rows_64(void) {
   return sums(out, 64, 24, 64, false, 0);
 }
+static bool rows_128(void) {
+  return sums(out, 64, 24, 128, false, 0);
+}
 static bool columns(void) {
   return sums(out, 64, 128, 16, false, 0);
 }
@@ -476,6 +479,8 @@ static const WrappedCase wrapped[] = {
     {"rows_64", rows_32, NULL, false, 1},
     {"rows_128", rows_64, NULL, false, 1},
     {"rows_tf32", rows_32, NULL, false, 1},
+    {"rows_e4m3", rows_128, NULL, false, 1},
+    {"rows_e5m2", rows_128, NULL, false, 1},
     {"columns", columns, NULL, false, 1},
     {"from_registers", rows_16, NULL, false, 1},
     {"box_1d", box_1d, &map1, false, 1},

@@ -752,6 +752,8 @@ AX_SIM void ax_sim_product(int type, int columns, float *d, uint64_t a,
 #define AX_PRODUCTS(n)                                                    \
   AX_PRODUCT_16(n, f16, AX_F16)                                           \
   AX_PRODUCT_16(n, bf16, AX_BF16)                                         \
+  AX_PRODUCT_32(n, e4m3, AX_E4M3)                                         \
+  AX_PRODUCT_32(n, e5m2, AX_E5M2)                                         \
   AX_SIM void ax_wgmma_m64n##n##k8_tf32(float(&d)[n / 2], uint64_t a,     \
                                         uint64_t b, bool add, AX_AT) {    \
     ax_sim_product(AX_TF32, n, d, a, 0, b, add, 0, 0, line);              \
@@ -759,6 +761,11 @@ AX_SIM void ax_sim_product(int type, int columns, float *d, uint64_t a,
   AX_SIM void ax_wgmma_m64n##n##k8_tf32_ra(                               \
       float(&d)[n / 2], const unsigned *a, uint64_t b, bool add, AX_AT) { \
     ax_sim_product(AX_TF32, n, d, 0, a, b, add, 0, 0, line);              \
+  }
+#define AX_PRODUCT_32(n, name, type)                                    \
+  AX_SIM void ax_wgmma_m64n##n##k32_##name(float(&d)[n / 2], uint64_t a, \
+                                           uint64_t b, bool add, AX_AT) { \
+    ax_sim_product(type, n, d, a, 0, b, add, 0, 0, line);                 \
   }
 #define AX_PRODUCTS_4(a, b, c, d) \
   AX_PRODUCTS(a) AX_PRODUCTS(b) AX_PRODUCTS(c) AX_PRODUCTS(d)
@@ -771,6 +778,7 @@ AX_PRODUCTS_4(168, 176, 184, 192)
 AX_PRODUCTS_4(200, 208, 216, 224)
 AX_PRODUCTS_4(232, 240, 248, 256)
 #undef AX_PRODUCTS_4
+#undef AX_PRODUCT_32
 #undef AX_PRODUCTS
 #undef AX_PRODUCT_16
 

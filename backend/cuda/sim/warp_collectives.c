@@ -284,7 +284,7 @@ float ax_bits_to_float(AxType type, uint32_t bits) {
   return v;
 }
 
-static uint32_t ax_type_bytes(AxType type) {
+uint32_t ax_type_bytes(AxType type) {
   return type == AX_TF32 ? 4 : type == AX_F16 || type == AX_BF16 ? 2 : 1;
 }
 
