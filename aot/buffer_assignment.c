@@ -16,9 +16,14 @@ static Allocation *allocation_of(HostEmitter *e, const Node *n) {
 
 enum { MAX_CONSTANT_ELEMENTS = 1 << 22 };
 
+static int64_t narrow_bits(const Tensor *t, int64_t i) {
+  return dtype_info[t->dtype].bytes == 1 ? *(uint8_t *)tensor_at(t, i)
+                                         : *(uint16_t *)tensor_at(t, i);
+}
+
 static Scalar constant_element(const Tensor *t, int64_t i) {
-  if (t->dtype == DT_F16 || t->dtype == DT_BF16)
-    return (Scalar){DT_I64, {.i = *(uint16_t *)tensor_at(t, i)}};
+  if (dtype_is_narrow_float(t->dtype))
+    return (Scalar){DT_I64, {.i = narrow_bits(t, i)}};
   return scalar_load(t->dtype, tensor_at(t, i));
 }
 

@@ -7,9 +7,10 @@
 
 static const char *kind_name(Dtype t) {
   static const char *const names[DT_COUNT] = {
-      [DT_BOOL] = "BOOL", [DT_U8] = "U8",   [DT_I8] = "I8",
-      [DT_I32] = "I32",   [DT_I64] = "I64", [DT_F16] = "F16",
-      [DT_BF16] = "BF16", [DT_F32] = "F32", [DT_F64] = "F64"};
+#define D(id, name, bytes, class, memory, compute) [DT_##id] = #id,
+#include "primitives/dtypes.def"
+#undef D
+  };
   return names[t];
 }
 

@@ -110,9 +110,10 @@ void host_emit_close_block(HostEmitter *e) {
 
 const char *host_emit_c_type(Dtype t) {
   static const char *const names[DT_COUNT] = {
-      [DT_BOOL] = "uint8_t",  [DT_U8] = "uint8_t",  [DT_I8] = "int8_t",
-      [DT_I32] = "int32_t",   [DT_I64] = "int64_t", [DT_F16] = "uint16_t",
-      [DT_BF16] = "uint16_t", [DT_F32] = "float",   [DT_F64] = "double"};
+#define D(id, name, bytes, class, memory, compute) [DT_##id] = #memory,
+#include "primitives/dtypes.def"
+#undef D
+  };
   return names[t];
 }
 

@@ -108,9 +108,9 @@ static void close_loops(const OpLoops *o) {
 }
 
 static const char *load_expr(HostEmitter *e, Dtype t, const char *x) {
-  return t == DT_F16    ? host_emit_format(e, "from_f16(%s)", x)
-         : t == DT_BF16 ? host_emit_format(e, "from_bf16(%s)", x)
-                        : x;
+  return dtype_is_narrow_float(t)
+             ? host_emit_format(e, "from_%s(%s)", dtype_info[t].name, x)
+             : x;
 }
 
 /* Opens loops over the own axes of x except one.  own_indices: the names of
@@ -181,9 +181,9 @@ static void emit_sort(HostEmitter *e, const Node *n, const char *to,
 
 /* The accumulator type, as for reductions of the type. */
 static const char *accumulator_type(Dtype t) {
-  return !dtype_is_float(t)            ? "int64_t"
-         : t == DT_F16 || t == DT_BF16 ? "float"
-                                       : "double";
+  return !dtype_is_float(t)         ? "int64_t"
+         : dtype_is_narrow_float(t) ? "float"
+                                    : "double";
 }
 
 static const char *add_expr(HostEmitter *e, Dtype t, const char *x,
@@ -193,9 +193,9 @@ static const char *add_expr(HostEmitter *e, Dtype t, const char *x,
 }
 
 static const char *store_expr(HostEmitter *e, Dtype t, const char *x) {
-  return t == DT_F16    ? host_emit_format(e, "to_f16(%s)", x)
-         : t == DT_BF16 ? host_emit_format(e, "to_bf16(%s)", x)
-                        : x;
+  return dtype_is_narrow_float(t)
+             ? host_emit_format(e, "to_%s(%s)", dtype_info[t].name, x)
+             : x;
 }
 
 static const char *store_sum_expr(HostEmitter *e, Dtype t, const char *sum) {

@@ -31,9 +31,9 @@ static const OnnxType onnx_types[] = {
     {DT_NONE, "complex64"},
     {DT_NONE, "complex128"},
     {DT_BF16, "bfloat16"},
-    {DT_NONE, "float8e4m3fn"},
+    {DT_F8_E4M3, "float8e4m3fn"},
     {DT_NONE, "float8e4m3fnuz"},
-    {DT_NONE, "float8e5m2"},
+    {DT_F8_E5M2, "float8e5m2"},
     {DT_NONE, "float8e5m2fnuz"},
     {DT_NONE, "uint4"},
     {DT_NONE, "int4"},
@@ -91,9 +91,9 @@ static bool copy_ints(const TensorMessage *m, Tensor *t) {
     return false;
   for (int64_t i = 0; i < t->count; i++) {
     int64_t x = is_i64 ? m->int64_data[i] : m->int32_data[i];
-    if (d == DT_F16 || d == DT_BF16) {
+    if (dtype_is_narrow_float(d)) { /* its bits; machines are little-endian */
       uint16_t bits = (uint16_t)x;
-      memcpy(tensor_at(t, i), &bits, sizeof bits);
+      memcpy(tensor_at(t, i), &bits, dtype_info[d].bytes);
     } else
       scalar_store((Scalar){.dtype = d, .i = dtype_wrap(d, x)},
                    tensor_at(t, i));

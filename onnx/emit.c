@@ -147,6 +147,8 @@ const char *put_cast(Exporter *x, const char *value, Dtype to) {
   OpMessage *op = op_new(x, "Cast");
   op_input(x, op, value);
   op_int(x, op, "to", onnx_type_of(to));
+  if (to == DT_F8_E5M2) /* beyond the greatest number is infinity */
+    op_int(x, op, "saturate", 0);
   return op_output(x, op);
 }
 
@@ -154,8 +156,9 @@ const char *put_cast(Exporter *x, const char *value, Dtype to) {
 
 int32_t onnx_type_of(Dtype dtype) {
   static const int32_t types[DT_COUNT] = {
-      [DT_F32] = 1,  [DT_U8] = 2,   [DT_I8] = 3,   [DT_I32] = 6,   [DT_I64] = 7,
-      [DT_BOOL] = 9, [DT_F16] = 10, [DT_F64] = 11, [DT_BF16] = 16,
+      [DT_F32] = 1,   [DT_U8] = 2,       [DT_I8] = 3,       [DT_I32] = 6,
+      [DT_I64] = 7,   [DT_BOOL] = 9,     [DT_F16] = 10,     [DT_F64] = 11,
+      [DT_BF16] = 16, [DT_F8_E4M3] = 17, [DT_F8_E5M2] = 19,
   };
   return types[dtype];
 }

@@ -32,6 +32,8 @@ static bool is_reserved(const char *name) {
     "bf16",
     "f32",
     "f64",
+    "f8_e4m3",
+    "f8_e5m2",
     "norm",
     "logsumexp",
     "int",

@@ -293,6 +293,28 @@ static void convert(Importer *im, Value *v, Dtype to) {
   define(im, 0, to, &v->shape, "%s %s", dtype_info[to].name, ref(im, v));
 }
 
+/* Converts to an 8-bit float as ONNX says.  Axon saturates in f8_e4m3, and
+ * rounds to infinity in f8_e5m2. */
+static void convert_to_f8(Importer *im, Value *v, Dtype to) {
+  bool saturates = attr_int(im, "saturate", 1);
+  if (to == DT_F8_E4M3 && !saturates)
+    import_fail(im, "cast with saturate = 1",
+                "a cast to float8e4m3fn gives NaN for numbers beyond 448, "
+                "but Axon gives 448");
+  if (to == DT_F8_E5M2 && saturates)
+    define(im, 0, to, &v->shape, "clamp (-57344.0) 57344.0 (f8_e5m2 %s)",
+           ref(im, v));
+  else
+    convert(im, v, to);
+}
+
+static void convert_by_cast(Importer *im, Value *v, Dtype to) {
+  if ((to == DT_F8_E4M3 || to == DT_F8_E5M2) && v->dtype != to)
+    convert_to_f8(im, v, to);
+  else
+    convert(im, v, to);
+}
+
 void onnx_cast(Importer *im, const char *how) {
   int64_t type = attr_int(im, "to", 1);
   Dtype to = dtype_of_onnx((int32_t)type);
@@ -300,12 +322,12 @@ void onnx_cast(Importer *im, const char *how) {
   if (!to)
     import_fail(im, NULL, "Axon has no element type %s",
                 onnx_type_name((int32_t)type));
-  convert(im, raw_input(im, 0), to);
+  convert_by_cast(im, raw_input(im, 0), to);
 }
 
 void onnx_cast_like(Importer *im, const char *how) {
   (void)how;
-  convert(im, raw_input(im, 0), raw_input(im, 1)->dtype);
+  convert_by_cast(im, raw_input(im, 0), raw_input(im, 1)->dtype);
 }
 
 void onnx_identity(Importer *im, const char *how) {

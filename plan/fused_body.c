@@ -271,11 +271,13 @@ static bool fold_comparison(const FusedBody *body, const BodyOp *c,
 
 /* The largest integer up to which a float type represents all integers. */
 static int64_t max_exact_int(Dtype t) {
-  return t == DT_F64    ? (int64_t)1 << 53
-         : t == DT_F32  ? 1 << 24
-         : t == DT_F16  ? 1 << 11
-         : t == DT_BF16 ? 1 << 8
-                        : 0;
+  return t == DT_F64       ? (int64_t)1 << 53
+         : t == DT_F32     ? 1 << 24
+         : t == DT_F16     ? 1 << 11
+         : t == DT_BF16    ? 1 << 8
+         : t == DT_F8_E4M3 ? 1 << 4
+         : t == DT_F8_E5M2 ? 1 << 3
+                           : 0;
 }
 
 /* Returns the integer op behind a float that was converted exactly; UINT32_MAX

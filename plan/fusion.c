@@ -607,7 +607,7 @@ static bool is_widening_conversion(const PlanNode *p) {
   if (value->kind != BODY_CONVERT || n->dtype != DT_F32)
     return false;
   const BodyOp *of = &n->body_ops[value->args[0]];
-  if (of->kind != BODY_READ || (of->dtype != DT_F16 && of->dtype != DT_BF16))
+  if (of->kind != BODY_READ || !dtype_is_narrow_float(of->dtype))
     return false;
   for (uint32_t k = 0; k < p->uses.len; k++)
     if (p->uses.at[k].body->reduce != PRIM_NONE)

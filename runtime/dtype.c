@@ -2,6 +2,7 @@
 #include "runtime/internal.h"
 
 #include <fenv.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,64 +26,82 @@ Dtype dtype_by_name(const char *name) {
   return DT_NONE;
 }
 
-/* ---- 16-bit floats ---- */
+/* ---- floats narrower than f32 ---- */
 
-/* A format is given by the number of its fraction bits: 10 for f16, 7 for bf16.
- * The exponent has the other bits. */
-enum { F16_MANTISSA_BITS = 10, BF16_MANTISSA_BITS = 7, F64_MANTISSA_BITS = 52 };
+enum { F64_MANTISSA_BITS = 52 };
 
-static int exponent_bias(int mantissa_bits) {
-  return (1 << (14 - mantissa_bits)) - 1;
+typedef struct NarrowFormat {
+  int mantissa_bits, exponent_bits;
+  bool has_infinity;
+  uint32_t top; /* the bits of infinity, or else of the greatest number */
+  uint32_t nan; /* the bits of each NaN; 0: a NaN keeps its sign and payload */
+} NarrowFormat;
+
+static const NarrowFormat f16 = {10, 5, true, 0x7c00, 0},
+                          bf16 = {7, 8, true, 0x7f80, 0},
+                          f8_e4m3 = {3, 4, false, 0x7e, 0x7f},
+                          f8_e5m2 = {2, 5, true, 0x7c, 0x7e};
+
+static int exponent_bias(const NarrowFormat *t) {
+  return (1 << (t->exponent_bits - 1)) - 1;
+}
+
+static uint32_t nan_bits(const NarrowFormat *t, uint32_t sign,
+                         uint64_t mantissa) {
+  if (t->nan)
+    return t->nan;
+  int shift = F64_MANTISSA_BITS - t->mantissa_bits;
+  uint32_t quiet = 1u << (t->mantissa_bits - 1);
+  return sign | t->top | (uint32_t)(mantissa >> shift) | quiet;
 }
 
 /* Rounds once, from all 53 bits.  Going through float would round twice. */
-static uint16_t round_to_half(double x, int mantissa_bits) {
+static uint32_t narrow_from_double(const NarrowFormat *t, double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
-  uint32_t sign = (uint32_t)(bits >> 63) << 15;
-  uint32_t infinity = (uint32_t)(2 * exponent_bias(mantissa_bits) + 1)
-                      << mantissa_bits;
+  uint32_t sign = (uint32_t)(bits >> 63)
+                  << (t->exponent_bits + t->mantissa_bits);
   int exponent = (int)(bits >> F64_MANTISSA_BITS & 0x7ff);
   uint64_t mantissa = bits & (((uint64_t)1 << F64_MANTISSA_BITS) - 1);
-  int shift = F64_MANTISSA_BITS - mantissa_bits;
-  if (exponent == 0x7ff) { /* a NaN becomes quiet and keeps its payload */
-    uint32_t payload =
-        (uint32_t)(mantissa >> shift) | 1u << (mantissa_bits - 1);
-    return (uint16_t)(sign | infinity | (mantissa ? payload : 0));
-  }
+  int shift = F64_MANTISSA_BITS - t->mantissa_bits;
+  if (exponent == 0x7ff)
+    return mantissa ? nan_bits(t, sign, mantissa) : sign | t->top;
   if (exponent == 0) /* zero, or far below the smallest subnormal number */
-    return (uint16_t)sign;
+    return sign;
   mantissa |= (uint64_t)1 << F64_MANTISSA_BITS;
-  exponent += exponent_bias(mantissa_bits) - 1023;
+  exponent += exponent_bias(t) - 1023;
   if (exponent <= 0) { /* becomes subnormal: more bits are rounded off */
     shift += 1 - exponent;
     exponent = 1;
   }
   if (shift > F64_MANTISSA_BITS + 1)
-    return (uint16_t)sign;
+    return sign;
   uint64_t rounded = mantissa >> shift, half = (uint64_t)1 << (shift - 1);
   uint64_t discarded_bits = mantissa & (2 * half - 1);
   rounded += discarded_bits > half || (discarded_bits == half && (rounded & 1));
-  /* The hidden bit of `kept`, and a carry, are added to the exponent. */
-  uint64_t all = ((uint64_t)(exponent - 1) << mantissa_bits) + rounded;
-  return (uint16_t)(sign | (all < infinity ? (uint32_t)all : infinity));
+  /* The hidden bit of `rounded`, and a carry, are added to the exponent. */
+  uint64_t all = ((uint64_t)(exponent - 1) << t->mantissa_bits) + rounded;
+  return sign | (all < t->top ? (uint32_t)all : t->top);
 }
 
-static double half_to_double(uint16_t h, int mantissa_bits) {
-  uint64_t sign = (uint64_t)(h >> 15) << 63;
-  int bias = exponent_bias(mantissa_bits),
-      exponent = (h & 0x7fff) >> mantissa_bits;
-  uint64_t mantissa = h & ((1u << mantissa_bits) - 1);
-  int shift = F64_MANTISSA_BITS - mantissa_bits;
+static double narrow_to_double(const NarrowFormat *t, uint32_t h) {
+  int width = t->exponent_bits + t->mantissa_bits;
+  uint64_t sign = (uint64_t)(h >> width) << 63;
+  uint32_t magnitude = h & ((1u << width) - 1);
+  int bias = exponent_bias(t), exponent = (int)(magnitude >> t->mantissa_bits);
+  uint64_t mantissa = magnitude & ((1u << t->mantissa_bits) - 1);
+  int shift = F64_MANTISSA_BITS - t->mantissa_bits;
   uint64_t bits;
-  if (exponent == 2 * bias + 1) {
+  if (magnitude > t->top && t->nan)
+    return NAN;
+  if (t->has_infinity && magnitude >= t->top) {
     bits = (uint64_t)0x7ff << F64_MANTISSA_BITS | mantissa << shift;
   } else if (exponent) {
     bits = (uint64_t)(exponent - bias + 1023) << F64_MANTISSA_BITS |
            mantissa << shift;
   } else {
     double min_subnormal = 1; /* 2^(1 - bias - fraction), a normal double */
-    uint64_t power = (uint64_t)(1 - bias - mantissa_bits + 1023)
+    uint64_t power = (uint64_t)(1 - bias - t->mantissa_bits + 1023)
                      << F64_MANTISSA_BITS;
     memcpy(&min_subnormal, &power, sizeof min_subnormal);
     min_subnormal *= (double)mantissa;
@@ -94,27 +113,38 @@ static double half_to_double(uint16_t h, int mantissa_bits) {
   return x;
 }
 
-uint16_t f16_from_double(double x) {
-  return round_to_half(x, F16_MANTISSA_BITS);
-}
-double f16_to_double(uint16_t h) {
-  return half_to_double(h, F16_MANTISSA_BITS);
-}
-uint16_t bf16_from_double(double x) {
-  return round_to_half(x, BF16_MANTISSA_BITS);
-}
-double bf16_to_double(uint16_t h) {
-  return half_to_double(h, BF16_MANTISSA_BITS);
+#define NARROW_CONVERSIONS(name, memory)         \
+  memory name##_from_double(double x) {          \
+    return (memory)narrow_from_double(&name, x); \
+  }                                              \
+  double name##_to_double(memory h) {            \
+    return narrow_to_double(&name, h);           \
+  }
+NARROW_CONVERSIONS(f16, uint16_t)
+NARROW_CONVERSIONS(bf16, uint16_t)
+NARROW_CONVERSIONS(f8_e4m3, uint8_t)
+NARROW_CONVERSIONS(f8_e5m2, uint8_t)
+
+static const NarrowFormat *narrow_format(Dtype t) {
+  return t == DT_F16       ? &f16
+         : t == DT_BF16    ? &bf16
+         : t == DT_F8_E4M3 ? &f8_e4m3
+         : t == DT_F8_E5M2 ? &f8_e5m2
+                           : NULL;
 }
 
 double dtype_round(Dtype dtype, double x) {
-  if (dtype == DT_F32)
-    return (float)x;
-  if (dtype == DT_F16)
-    return f16_to_double(f16_from_double(x));
-  if (dtype == DT_BF16)
-    return bf16_to_double(bf16_from_double(x));
-  return x;
+  const NarrowFormat *t = narrow_format(dtype);
+  if (t)
+    return narrow_to_double(t, narrow_from_double(t, x));
+  return dtype == DT_F32 ? (float)x : x;
+}
+
+double dtype_greatest(Dtype dtype) {
+  const NarrowFormat *t = narrow_format(dtype);
+  if (t)
+    return narrow_to_double(t, t->top - t->has_infinity);
+  return dtype == DT_F32 ? (double)FLT_MAX : DBL_MAX;
 }
 
 /* ---- conversions ---- */
@@ -206,6 +236,12 @@ Scalar scalar_load(Dtype dtype, const void *at) {
   case DT_F64:
     x.f = LOAD(double);
     break;
+  case DT_F8_E4M3:
+    x.f = f8_e4m3_to_double(LOAD(uint8_t));
+    break;
+  case DT_F8_E5M2:
+    x.f = f8_e5m2_to_double(LOAD(uint8_t));
+    break;
   case DT_NONE:
   case DT_COUNT:
     break;
@@ -248,6 +284,12 @@ void scalar_store(Scalar x, void *at) {
   case DT_F64:
     STORE(double, x.f);
     break;
+  case DT_F8_E4M3:
+    STORE(uint8_t, f8_e4m3_from_double(x.f));
+    break;
+  case DT_F8_E5M2:
+    STORE(uint8_t, f8_e5m2_from_double(x.f));
+    break;
   case DT_NONE:
   case DT_COUNT:
     break;
@@ -284,17 +326,15 @@ double dtype_parse(Dtype dtype, const char *text, char **end) {
   return dtype_round(dtype, x);
 }
 
-/* Decimal digits that always survive a round trip through a normal number, and
- * the number of digits that always distinguish two numbers. */
-static int float_dig(Dtype dtype) {
-  return dtype == DT_F16 ? 3 : dtype == DT_BF16 ? 2 : dtype == DT_F32 ? 6 : 15;
-}
-static int float_decimal_dig(Dtype dtype) {
-  return dtype == DT_F16 ? 5 : dtype == DT_BF16 ? 4 : dtype == DT_F32 ? 9 : 17;
-}
-static double min_normal(Dtype dtype) {
-  return dtype == DT_F16 ? 0x1p-14 : dtype == DT_F64 ? 0x1p-1022 : 0x1p-126;
-}
+static const struct FloatDigits {
+  int fewest; /* decimal digits that survive a round trip; at least 1 */
+  int most;   /* digits that always distinguish two numbers */
+  double min_normal;
+} float_digits[DT_COUNT] = {
+    [DT_F16] = {3, 5, 0x1p-14},    [DT_BF16] = {2, 4, 0x1p-126},
+    [DT_F32] = {6, 9, 0x1p-126},   [DT_F64] = {15, 17, 0x1p-1022},
+    [DT_F8_E4M3] = {1, 3, 0x1p-6}, [DT_F8_E5M2] = {1, 2, 0x1p-14},
+};
 
 static bool is_power_of_two(double x) {
   int exponent;
@@ -319,13 +359,13 @@ static bool round_trips_with_digits(Dtype dtype, double x, int n,
   return dtype_parse(dtype, text, NULL) == x;
 }
 
-/* If float_dig digits suffice, trailing zeros are dropped.  Otherwise more
+/* If the fewest digits suffice, trailing zeros are dropped.  Otherwise more
  * digits are needed.  Subnormal numbers keep fewer digits. */
 int shortest_digits(Dtype dtype, double x, char digits[20], int *exponent) {
   char text[40];
-  int n = x < min_normal(dtype) ? 1 : float_dig(dtype);
-  while (!round_trips_with_digits(dtype, x, n, text) &&
-         n < float_decimal_dig(dtype))
+  const struct FloatDigits *d = &float_digits[dtype];
+  int n = x < d->min_normal ? 1 : d->fewest;
+  while (!round_trips_with_digits(dtype, x, n, text) && n < d->most)
     n++;
   int len = 0;
   for (const char *p = text; *p != 'e'; p++)

@@ -111,6 +111,10 @@ double prng_uniform(PrngKey key, uint64_t index, Dtype dtype) {
     return (bits >> 21) * 0x1p-11;
   if (dtype == DT_BF16)
     return (bits >> 24) * 0x1p-8;
+  if (dtype == DT_F8_E4M3)
+    return (bits >> 28) * 0x1p-4;
+  if (dtype == DT_F8_E5M2)
+    return (bits >> 29) * 0x1p-3;
   return (bits >> 8) * 0x1p-24;
 }
 

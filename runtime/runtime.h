@@ -36,18 +36,21 @@ extern const DtypeInfo dtype_info[DT_COUNT];
 static inline bool dtype_is_float(Dtype t) {
   return dtype_info[t].class == 'f';
 }
+/* Computed as f32, and rounded after each operation. */
+static inline bool dtype_is_narrow_float(Dtype t) {
+  return dtype_info[t].class == 'f' && dtype_info[t].bytes < 4;
+}
 static inline bool dtype_is_int(Dtype t) {
   return dtype_info[t].class == 'i' || dtype_info[t].class == 'u';
 }
 Dtype dtype_by_name(const char *name); /* DT_NONE if there is none */
 
-/* A scalar of any element type. 16-bit floats are stored as float values in f;
- * an f32 is stored as a double that is exactly a float. */
+/* A scalar of any element type.  f is exactly a number of the float type. */
 typedef struct Scalar {
   Dtype dtype;
   union {
     int64_t i; /* BOOL (0 or 1), U8, I8, I32, I64 */
-    double f;  /* F16, BF16, F32, F64 */
+    double f;  /* floats */
   };
 } Scalar;
 
@@ -55,8 +58,16 @@ uint16_t f16_from_double(double x); /* rounds to nearest, ties to even */
 double f16_to_double(uint16_t h);
 uint16_t bf16_from_double(double x);
 double bf16_to_double(uint16_t h);
+/* NaN becomes 0x7f in f8_e4m3 and 0x7e in f8_e5m2.  f8_e4m3 has no infinity:
+ * numbers beyond +-448 become +-448. */
+uint8_t f8_e4m3_from_double(double x);
+double f8_e4m3_to_double(uint8_t h);
+uint8_t f8_e5m2_from_double(double x);
+double f8_e5m2_to_double(uint8_t h);
 /* Rounds to the precision of a float dtype (identity for F64). */
 double dtype_round(Dtype dtype, double x);
+/* The greatest finite number of a float dtype. */
+double dtype_greatest(Dtype dtype);
 /* Wraps to the width of an integer dtype in two's complement. */
 int64_t dtype_wrap(Dtype dtype, int64_t x);
 /* Converts like `f32 x` and `i64 x`.  Float to integer truncates towards zero

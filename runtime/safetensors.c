@@ -21,11 +21,11 @@ static const struct {
   const char *name;
   Dtype dtype; /* DT_NONE: known, but unsupported by Axon */
 } dtype_names[] = {
-    {"BOOL", DT_BOOL}, {"U8", DT_U8},        {"I8", DT_I8},
-    {"I32", DT_I32},   {"I64", DT_I64},      {"F16", DT_F16},
-    {"BF16", DT_BF16}, {"F32", DT_F32},      {"F64", DT_F64},
-    {"I16", DT_NONE},  {"U16", DT_NONE},     {"U32", DT_NONE},
-    {"U64", DT_NONE},  {"F8_E4M3", DT_NONE}, {"F8_E5M2", DT_NONE},
+    {"BOOL", DT_BOOL}, {"U8", DT_U8},           {"I8", DT_I8},
+    {"I32", DT_I32},   {"I64", DT_I64},         {"F16", DT_F16},
+    {"BF16", DT_BF16}, {"F32", DT_F32},         {"F64", DT_F64},
+    {"I16", DT_NONE},  {"U16", DT_NONE},        {"U32", DT_NONE},
+    {"U64", DT_NONE},  {"F8_E4M3", DT_F8_E4M3}, {"F8_E5M2", DT_F8_E5M2},
 };
 
 /* ---- the header ---- */

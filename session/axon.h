@@ -269,6 +269,8 @@ typedef enum AxnDtype {
   AXN_BF16 = 7,
   AXN_F32 = 8,
   AXN_F64 = 9,
+  AXN_F8_E4M3 = 10, /* OCP 8-bit floats */
+  AXN_F8_E5M2 = 11,
 } AxnDtype;
 AXN_API const char *axn_dtype_name(AxnDtype dtype); /* "f32" */
 AXN_API size_t axn_dtype_size(AxnDtype dtype);      /* in bytes */

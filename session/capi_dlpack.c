@@ -12,8 +12,10 @@ static DLDataType dtype_to_dlpack(Dtype dtype) {
       ['b'] = kDLBool, ['u'] = kDLUInt, ['i'] = kDLInt, ['f'] = kDLFloat};
   DLDataType type = {.bits = (uint8_t)(dtype_info[dtype].bytes * 8),
                      .lanes = 1};
-  type.code =
-      dtype == DT_BF16 ? kDLBfloat : codes[(uint8_t)dtype_info[dtype].class];
+  type.code = dtype == DT_BF16      ? kDLBfloat
+              : dtype == DT_F8_E4M3 ? kDLFloat8_e4m3fn
+              : dtype == DT_F8_E5M2 ? kDLFloat8_e5m2
+                                    : codes[(uint8_t)dtype_info[dtype].class];
   return type;
 }
 
@@ -36,7 +38,7 @@ static bool check_importable(AxnSession *a, const DLTensor *t) {
   else if (dtype_from_dlpack(t->dtype) == DT_NONE)
     capi_error(a, ERROR_BAD_VALUE,
                "convert it: Axon supports bool, u8, i8, i32, i64, f16, bf16, "
-               "f32 and f64",
+               "f32, f64, f8_e4m3 and f8_e5m2",
                "a tensor has an unsupported element type (DLPack type code %d, "
                "%d bits, %d lanes)",
                t->dtype.code, t->dtype.bits, t->dtype.lanes);

@@ -410,7 +410,7 @@ bool adjoint_body_build(AdjointBody *a, uint32_t read) {
   /* Sums of 16-bit floats are accumulated in f32, and rounded once. */
   const BodyOp *c = &a->b.ops[value];
   if (a->spec.reduce_count && c->kind == BODY_CONVERT &&
-      (c->dtype == DT_F16 || c->dtype == DT_BF16))
+      (dtype_is_narrow_float(c->dtype)))
     value = c->args[0];
   body_set_result(&a->b, value);
   return true;

@@ -19,7 +19,7 @@ typedef struct RowSum {
 } RowSum;
 
 static bool is_half(Dtype t) {
-  return t == DT_F16 || t == DT_BF16;
+  return dtype_is_narrow_float(t);
 }
 
 static double elements(const Graph *g, uint32_t count, const int64_t *extents) {

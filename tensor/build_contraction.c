@@ -219,7 +219,7 @@ static Node *contract(Graph *g, Contraction *c, uint32_t out_rank,
   if (!add_operand_labels(g, c, fault) ||
       !contraction_spec(c, &spec, out_rank, out, fault))
     return NULL;
-  bool is_half = spec.dtype == DT_F16 || spec.dtype == DT_BF16;
+  bool is_half = dtype_is_narrow_float(spec.dtype);
   Dtype t = is_half && spec.reduce_count ? DT_F32 : spec.dtype;
   ContractionStep step;
   if (!is_half && spec.reduce_count &&

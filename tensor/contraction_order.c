@@ -208,7 +208,7 @@ Node *sum_factorized(Graph *g, const Node *x, uint32_t first, uint32_t count,
                      bool *factorized, Fault *fault) {
   ScalarProduct t = {0};
   Node *y = g->guard ? NULL : closed_scalar(x);
-  bool is_half = x->dtype == DT_F16 || x->dtype == DT_BF16;
+  bool is_half = dtype_is_narrow_float(x->dtype);
   *factorized = false;
   if (!y || is_half || !match_vars(&t, x, y) || !collect_factors(&t, y))
     return NULL;
@@ -291,7 +291,7 @@ static Node *widened_product(Graph *g, const Node *n, uint32_t count,
 
 Node *sum_widened(Graph *g, Node *x, Fault *fault) {
   ScalarProduct t = {0};
-  if ((x->dtype != DT_F16 && x->dtype != DT_BF16) || g->guard)
+  if (!dtype_is_narrow_float(x->dtype) || g->guard)
     return x;
   const Node *y = closed_scalar(x);
   if (!is_elementwise_product(y ? y : x) || (y && !match_vars(&t, x, y)))

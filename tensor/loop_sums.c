@@ -135,7 +135,7 @@ static bool is_small_product(const LoopSums *s, const Node *n) {
 
 static bool is_term(const LoopSums *s, const Node *n, uint32_t depth) {
   Node *x, *y;
-  if (depth > MAX_TERM_DEPTH || n->dtype == DT_F16 || n->dtype == DT_BF16)
+  if (depth > MAX_TERM_DEPTH || dtype_is_narrow_float(n->dtype))
     return false;
   if (is_sum_of_two(n, &x, &y))
     return is_term(s, x, depth + 1) && is_term(s, y, depth + 1);

@@ -16,7 +16,7 @@
 
 static Scalar lowest_value(Dtype t) {
   if (dtype_is_float(t))
-    return (Scalar){.dtype = t, .f = -INFINITY};
+    return (Scalar){.dtype = t, .f = dtype_round(t, -INFINITY)};
   int64_t x = t == DT_I64   ? INT64_MIN
               : t == DT_I32 ? INT32_MIN
               : t == DT_I8  ? INT8_MIN
@@ -26,7 +26,7 @@ static Scalar lowest_value(Dtype t) {
 
 static Scalar highest_value(Dtype t) {
   if (dtype_is_float(t))
-    return (Scalar){.dtype = t, .f = INFINITY};
+    return (Scalar){.dtype = t, .f = dtype_round(t, INFINITY)};
   int64_t x = t == DT_I64   ? INT64_MAX
               : t == DT_I32 ? INT32_MAX
               : t == DT_I8  ? INT8_MAX

@@ -5,8 +5,8 @@
  * functions.  A row without its function is a compile error.
  *
  * Compute kinds: KIND_I holds bool and all integers in 64 bits (the caller
- * wraps to the width).  KIND_F holds f32, f16 and bf16 (the caller rounds).
- * KIND_D holds f64. */
+ * wraps to the width).  KIND_F holds f32 and narrower floats (the caller
+ * rounds).  KIND_D holds f64. */
 #ifndef AXON_TENSOR_SCALAR_OPS_H
 #define AXON_TENSOR_SCALAR_OPS_H
 
@@ -212,7 +212,7 @@ REF_FN(SHIFT_RIGHT) {
 
 /* Rounds or wraps a result to `dtype`. */
 static inline Reg reg_round_or_wrap(Dtype dtype, Reg r) {
-  if (dtype == DT_F16 || dtype == DT_BF16)
+  if (dtype_is_narrow_float(dtype))
     r.f = (float)dtype_round(dtype, r.f);
   else if (compute_kind(dtype) == KIND_I)
     r.i = dtype_wrap(dtype, r.i);

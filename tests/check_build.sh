@@ -314,6 +314,23 @@ END
   "$AXON" build --entry orders -o orders orders.axn &&
   ./orders x.npy y.npy | diff -uw ordered.out - >&2) ||
   fail 'the order of numbers differs'
+# Programs read and print 8-bit floats, and convert files of f32.
+cat >"$work/octets.axn" <<'END'
+fun octets (x : f8_e4m3[n]) (y : f8_e5m2[n]) (z : f8_e4m3) =
+  (x, y, f32 (x * z), sum ~axis:0 (f8_e5m2 x + y))
+END
+echo 'do save "x.npy" (f32 [0.0, -0.0, 0.001, 1.0625, 500.0, -inf, nan, 464.0])
+do save "y.npy" (f32 [1e-5, -0.0, 1.1, 7e4, 61439.0, -inf, nan, 1.0])' \
+  >"$work/octets_files.axn"
+(cd "$work" && "$AXON" run octets_files.axn &&
+  "$AXON" build -o octets octets.axn && ./octets x.npy y.npy 0.5 >octets.out &&
+  diff -u - octets.out >&2 <<'END'
+0 = [0.0, -0.0, 0.00195312, 1.0, 448.0, -448.0, nan, 448.0]
+1 = [1.52588e-05, -0.0, 1.0, inf, 57344.0, -inf, nan, 1.0]
+2 = [0.0, -0.0, 0.0, 0.5, 224.0, -224.0, nan, 224.0]
+3 = nan
+END
+) || fail '8-bit floats in a program'
 # An index in a loop that does not run may be invalid.
 cat >"$work/idle.axn" <<'END'
 fun idle (x : f32[n]) (i : i64[1]) (y : f32[k]) =

@@ -400,17 +400,22 @@ static Type *error_bad_type(Checker *c, TypeExpr *t, const char *what) {
   return ty_meta(c);
 }
 
+#define FLOAT_TYPES \
+  "the float types are f32, f64, f16, bf16, f8_e4m3 and f8_e5m2"
+
 /* Names of types in other languages. */
 static const struct {
   const char *name, *help;
 } foreign_type_names[] = {
-    {"float", "the float types are f32, f64, f16 and bf16"},
+    {"float", FLOAT_TYPES},
     {"float32", "use `f32`"},
     {"float64", "use `f64`"},
     {"float16", "use `f16`"},
     {"bfloat16", "use `bf16`"},
+    {"float8_e4m3fn", "use `f8_e4m3`"},
+    {"float8_e5m2", "use `f8_e5m2`"},
     {"double", "use `f64`"},
-    {"real", "the float types are f32, f64, f16 and bf16"},
+    {"real", FLOAT_TYPES},
     {"int32", "use `i32`"},
     {"int64", "use `i64` or `int`"},
     {"int8", "use `i8`"},

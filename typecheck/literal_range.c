@@ -18,6 +18,10 @@
 /* The greatest integer of the element type with the least range. */
 enum { FITS_EVERYWHERE = INT8_MAX };
 
+/* Halfway between 448, the greatest number of f8_e4m3, and 480: rounds to even,
+ * which is 448. */
+static const double E4M3_LAST_TIE = 464;
+
 static bool is_signed_int(Dtype t) {
   return dtype_info[t].class == 'i';
 }
@@ -31,17 +35,17 @@ static int64_t int_min(Dtype t) {
   return is_signed_int(t) ? -int_max(t) - 1 : 0;
 }
 
-static double float_max(Dtype t) {
-  return t == DT_F16    ? 65504
-         : t == DT_BF16 ? 0x1.fep127
-         : t == DT_F32  ? 0x1.fffffep127
-                        : 0x1.fffffffffffffp1023;
+/* False if num rounds to infinity, or would if the type had one. */
+static bool fits_float(const char *num, Dtype t) {
+  if (t == DT_F8_E4M3)
+    return fabs(dtype_parse(DT_F64, num, NULL)) <= E4M3_LAST_TIE;
+  return isfinite(dtype_parse(t, num, NULL));
 }
 
 static bool fits(Checker *c, const char *num, Dtype t) {
   int64_t n;
   if (dtype_is_float(t))
-    return isfinite(dtype_parse(t, num, NULL));
+    return fits_float(num, t);
   return dim_is_int(dim_parse(c->dims, num), &n) && n >= int_min(t) &&
          n <= int_max(t);
 }
@@ -81,13 +85,13 @@ void literal_merge(Checker *c, ElemVar *e, const UnfitNumber *list) {
 }
 
 static void add_help(Checker *c, Diag *d, Dtype t) {
-  d->help = dtype_is_float(t)
-                ? arena_printf(c->arena,
-                               "its greatest number is %.*g; write inf for "
-                               "infinity",
-                               t == DT_F64 ? 17 : 8, float_max(t))
-                : arena_printf(c->arena, "its range is %lld to %lld",
-                               (long long)int_min(t), (long long)int_max(t));
+  d->help =
+      dtype_is_float(t)
+          ? arena_printf(c->arena, "its greatest number is %.*g%s",
+                         t == DT_F64 ? 17 : 8, dtype_greatest(t),
+                         t == DT_F8_E4M3 ? "" : "; write inf for infinity")
+          : arena_printf(c->arena, "its range is %lld to %lld",
+                         (long long)int_min(t), (long long)int_max(t));
 }
 
 void literal_check(Checker *c, const char *num, bool is_float, Dtype t,

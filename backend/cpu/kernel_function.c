@@ -321,7 +321,7 @@ static void emit_combine_partials(Emitter *e, Buffer *out) {
   Dtype from = e->cpu->out->accumulator_dtype, t = r->dtype;
   char class = value_class(from);
   const char *store =
-      t == DT_F16 || t == DT_BF16
+      dtype_is_narrow_float(t)
           ? format(e, "put_%s(o + u + i, (float)r[i])", dtype_info[t].name)
           : format(e, "o[u + i] = (%s)r[i]", memory_type(t));
   buffer_printf(

@@ -236,7 +236,7 @@ static void emit_scalar_store(Emitter *e, Buffer *out, Dtype t, const char *to,
                               const char *x) {
   if (!to)
     return;
-  if (t == DT_F16 || t == DT_BF16)
+  if (dtype_is_narrow_float(t))
     buffer_printf(out, "put_%s(%s, %s);\n", dtype_info[t].name, to, x);
   else
     buffer_printf(out, "*(%s) = (%s)%s;\n", to, memory_type(t), x);

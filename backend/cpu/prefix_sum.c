@@ -50,6 +50,10 @@ bool library_op_cumsum(LibraryOp *r) {
     return f16_cumsum(r, &s);
   case DT_BF16:
     return bf16_cumsum(r, &s);
+  case DT_F8_E4M3:
+    return f8_e4m3_cumsum(r, &s);
+  case DT_F8_E5M2:
+    return f8_e5m2_cumsum(r, &s);
   case DT_BOOL:
   case DT_NONE:
   case DT_COUNT:

@@ -59,6 +59,10 @@ static void keys_of(const ArgSort *s, const void *x, int64_t begin, int count,
     FOR_EACH_KEY(uint16_t, key_of_float((float)f16_to_double(e)));
   case DT_BF16:
     FOR_EACH_KEY(uint16_t, key_of_float((float)bf16_to_double(e)));
+  case DT_F8_E4M3:
+    FOR_EACH_KEY(uint8_t, key_of_float((float)f8_e4m3_to_double(e)));
+  case DT_F8_E5M2:
+    FOR_EACH_KEY(uint8_t, key_of_float((float)f8_e5m2_to_double(e)));
   case DT_I32:
     FOR_EACH_KEY(int32_t, (uint32_t)e ^ UINT32_C(1) << 31);
   case DT_I8:

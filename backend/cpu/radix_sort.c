@@ -92,8 +92,9 @@ static bool combine_key_ranges(const ParallelSort *h, uint64_t *min_key,
   return needs_fixup;
 }
 
-/* TWICE_INFINITY_BITS is twice the bits of infinity; 0 for integers.  A NaN has
- * twice its bits above it, and -0 is the sign bit alone. */
+/* TWICE_INFINITY_BITS is twice the bits of infinity, or of the greatest number
+ * if there is no infinity; 0 for integers.  A NaN has twice its bits above it,
+ * and -0 is the sign bit alone. */
 #define KEY uint8_t
 #define SIGN_BIT 0
 #define TWICE_INFINITY_BITS 0
@@ -130,6 +131,18 @@ static bool combine_key_ranges(const ParallelSort *h, uint64_t *min_key,
 #define FOR_TYPE(x) bf16_##x
 #include "backend/cpu/radix_sort.def"
 
+#define KEY uint8_t
+#define SIGN_BIT 0x80
+#define TWICE_INFINITY_BITS 0xfc
+#define FOR_TYPE(x) f8_e4m3_##x
+#include "backend/cpu/radix_sort.def"
+
+#define KEY uint8_t
+#define SIGN_BIT 0x80
+#define TWICE_INFINITY_BITS 0xf8
+#define FOR_TYPE(x) f8_e5m2_##x
+#include "backend/cpu/radix_sort.def"
+
 #define KEY uint32_t
 #define SIGN_BIT UINT32_C(0x80000000)
 #define TWICE_INFINITY_BITS UINT32_C(0xff000000)
@@ -163,6 +176,10 @@ bool library_op_sort(LibraryOp *r) {
     return f16_sort(r);
   case DT_BF16:
     return bf16_sort(r);
+  case DT_F8_E4M3:
+    return f8_e4m3_sort(r);
+  case DT_F8_E5M2:
+    return f8_e5m2_sort(r);
   case DT_NONE:
   case DT_COUNT:
     break;

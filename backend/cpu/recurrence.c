@@ -187,7 +187,7 @@ static void emit_output(Recurrence *o, Buffer *out, Dtype t, const char *x,
     buffer_printf(
         out, full ? "st_%s(o0 + %s, %s);\n" : "stp_%s(o0 + %s, %s, rest);\n",
         name, to, x);
-  else if (t == DT_F16 || t == DT_BF16)
+  else if (dtype_is_narrow_float(t))
     buffer_printf(out, "put_%s(o0 + %s, %s);\n", name, to, x);
   else
     buffer_printf(out, "o0[%s] = (%s)%s;\n", to, memory_type(t), x);
@@ -222,7 +222,7 @@ static const char *initial_state(Recurrence *o, uint32_t k) {
       format(o->e, "p%u + %s", k, vector_offset(o, o->state_offsets[k]));
   if (o->is_vectorized)
     return format(o->e, "LOAD(%s, %s)", name, at);
-  if (t == DT_F16 || t == DT_BF16)
+  if (dtype_is_narrow_float(t))
     return format(o->e, "get_%s(%s)", name, at);
   return format(o->e, "*(%s)%s", at, t == DT_BOOL ? " != 0" : "");
 }

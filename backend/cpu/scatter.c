@@ -49,6 +49,8 @@ static void load_indices(const Scatter *s, int64_t from, int64_t count,
   case DT_BF16:
   case DT_F32:
   case DT_F64:
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
   case DT_NONE:
   case DT_COUNT:
     break; /* no index types */
@@ -154,6 +156,10 @@ bool library_op_scatter(LibraryOp *r) {
     return f16_scatter(r, &s);
   case DT_BF16:
     return bf16_scatter(r, &s);
+  case DT_F8_E4M3:
+    return f8_e4m3_scatter(r, &s);
+  case DT_F8_E5M2:
+    return f8_e5m2_scatter(r, &s);
   case DT_BOOL:
   case DT_NONE:
   case DT_COUNT:

@@ -140,7 +140,8 @@ void cuda_epilogue_shape(const Kernel *k, GemmPass *t) {
       s->output_count++;
       s->max_output_bytes =
           bytes > s->max_output_bytes ? bytes : s->max_output_bytes;
-      s->tma_storable &= direct_output_from(k, 0, r) != UINT32_MAX &&
+      s->tma_storable &= dtype_info[r->dtype].bytes > 1 &&
+                         direct_output_from(k, 0, r) != UINT32_MAX &&
                          gemm_pass_output_map(t, loop, r, &map);
     }
     for (uint32_t i = 0; j && i < loop->ops.len; i++) {

@@ -76,8 +76,10 @@ typedef struct GpuSpec {
  * there is none. */
 bool gpu_spec(const char *arch, GpuSpec *out);
 
+enum { FIRST_F8_MMA_ARCH = 89 }; /* m16n8k32 of 8-bit floats */
+
 typedef struct GemmSide {
-  Dtype dtype;       /* in shared memory: f16, bf16, f32 or f64 */
+  Dtype dtype;       /* in shared memory: a float */
   bool mn_major;     /* m or n is contiguous, not k */
   bool computed;     /* by generated code, not copied */
   bool tma_copyable; /* TMA can copy it */

@@ -161,10 +161,11 @@ bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
 static double math_rate(const GemmShape *shape, const GpuSpec *gpu,
                         const GemmSchedule *s) {
   bool is_tf32 = shape->a.dtype == DT_F32;
-  if (s->mma_kind == MMA_KIND_WGMMA)
-    return is_tf32 ? gpu->f16_wgmma_rate / 2 : gpu->f16_wgmma_rate;
+  if (s->mma_kind == MMA_KIND_WGMMA) /* inverse to the bytes of an element */
+    return gpu->f16_wgmma_rate * 2 / dtype_info[shape->a.dtype].bytes;
+  bool is_f8 = dtype_info[shape->a.dtype].bytes == 1;
   if (s->mma_kind == MMA_KIND_MMA_SYNC)
-    return is_tf32 ? gpu->tf32_mma_rate : gpu->f16_mma_rate;
+    return is_tf32 ? gpu->tf32_mma_rate : gpu->f16_mma_rate * (is_f8 ? 2 : 1);
   return shape->accumulator_dtype == DT_F64 ? gpu->f64_fma_rate
                                             : gpu->f32_fma_rate;
 }
@@ -574,6 +575,10 @@ static void try_wgmma(ScheduleSearch *c) {
 
 bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu) {
   switch (shape->a.dtype) {
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
+    return shape->b.dtype == shape->a.dtype &&
+           shape->accumulator_dtype == DT_F32 && gpu->arch >= FIRST_F8_MMA_ARCH;
   case DT_F16:
     return shape->b.dtype == DT_F16 && shape->accumulator_dtype == DT_F32;
   case DT_BF16:

@@ -81,6 +81,8 @@ const char *gemm_compute_type(Dtype t) {
     return "int";
   case DT_F16:
   case DT_BF16:
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
   case DT_F32:
   case DT_NONE:
   case DT_COUNT:
@@ -98,6 +100,8 @@ const char *gemm_storage_type(Dtype t) {
     return "int8_t";
   case DT_U8:
   case DT_BOOL:
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
     return "uint8_t";
   case DT_I32:
     return "int";
@@ -112,14 +116,14 @@ const char *gemm_storage_type(Dtype t) {
 }
 
 void gemm_put_widened(Buffer *out, Dtype t, const char *x) {
-  if (t == DT_F16 || t == DT_BF16)
+  if (dtype_is_narrow_float(t))
     buffer_printf(out, "ax_%s_to_f32(%s)", dtype_info[t].name, x);
   else
     buffer_puts(out, x);
 }
 
 void gemm_put_narrowed(Buffer *out, Dtype t, const char *x) {
-  if (t == DT_F16 || t == DT_BF16)
+  if (dtype_is_narrow_float(t))
     buffer_printf(out, "ax_f32_to_%s(%s)", dtype_info[t].name, x);
   else
     buffer_printf(out, "(%s)(%s)", gemm_storage_type(t), x);
@@ -328,6 +332,11 @@ static void put_vector_copies(Buffer *out, const GemmTiledCopy *s,
 
 /* ---- computed operands ---- */
 
+/* True if the elements of a vector are copied as bytes, without conversion. */
+static bool copies_bytes(const GemmTiledCopy *s) {
+  return !s->operand->put_value && s->tile.element_bytes == 1;
+}
+
 /* Loads the element at the axis variables. */
 static void put_element_load(Buffer *out, const GemmTiledCopy *s,
                              const char *to) {
@@ -353,8 +362,20 @@ static void put_element_load(Buffer *out, const GemmTiledCopy *s,
   buffer_puts(out, " + ");
   put_linear_index(out, &s->spec->k, b, -1);
   buffer_printf(out, "];\n%s = ", to);
-  gemm_put_widened(out, t, "bits");
+  if (copies_bytes(s))
+    buffer_puts(out, "bits");
+  else
+    gemm_put_widened(out, t, "bits");
   buffer_puts(out, ";\n}\n");
+}
+
+static void put_four_bytes(Buffer *out, const GemmTiledCopy *s, int first) {
+  for (int i = 0; i < 4; i++) {
+    buffer_puts(out, i ? " | (unsigned)" : "(unsigned)");
+    if (!copies_bytes(s))
+      buffer_printf(out, "ax_f32_to_%s", dtype_info[s->side->dtype].name);
+    buffer_printf(out, "(v[%d]) << %d", first + i, 8 * i);
+  }
 }
 
 /* Computes the elements v[i] of a vector and packs them into a uint4. */
@@ -362,7 +383,8 @@ static void put_computed_vector(Buffer *out, const GemmTiledCopy *s,
                                 const char *first_k, const char *to) {
   char group = s->axis_letter;
   Dtype t = s->side->dtype;
-  const char *type = gemm_compute_type(t);
+  const char *type =
+      copies_bytes(s) ? gemm_storage_type(t) : gemm_compute_type(t);
   buffer_printf(out,
                 "%s v[%u];\n#pragma unroll\nfor (int i = 0; i < %u; i++) {\n"
                 "const int t = %s + (int)(%s), r = (int)(%c0 + %s);\n"
@@ -380,7 +402,9 @@ static void put_computed_vector(Buffer *out, const GemmTiledCopy *s,
   buffer_printf(out, "%s = make_uint4(", to);
   for (int j = 0; j < 4; j++) {
     buffer_puts(out, j ? ", " : "");
-    if (t == DT_F16 || t == DT_BF16)
+    if (dtype_info[t].bytes == 1)
+      put_four_bytes(out, s, 4 * j);
+    else if (dtype_info[t].bytes == 2)
       buffer_printf(out, "ax_pack_%s(v[%d], v[%d])", dtype_info[t].name, 2 * j,
                     2 * j + 1);
     else if (t == DT_F32)

@@ -207,9 +207,11 @@ static void put_fragment_loads(Buffer *out, const GemmTiledCopy *s,
 }
 
 static const char *mma_name(Dtype t) {
-  return t == DT_F16    ? "ax_mma_m16n8k16_f16"
-         : t == DT_BF16 ? "ax_mma_m16n8k16_bf16"
-                        : "ax_mma_m16n8k8_tf32";
+  return t == DT_F16       ? "ax_mma_m16n8k16_f16"
+         : t == DT_BF16    ? "ax_mma_m16n8k16_bf16"
+         : t == DT_F8_E4M3 ? "ax_mma_m16n8k32_e4m3"
+         : t == DT_F8_E5M2 ? "ax_mma_m16n8k32_e5m2"
+                           : "ax_mma_m16n8k8_tf32";
 }
 
 /* sm_75 has m16n8k8 for f16: two of them replace m16n8k16. */

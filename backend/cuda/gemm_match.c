@@ -149,8 +149,9 @@ static GemmSide gemm_side(GemmPass *t, const LoopNest *loop, bool b,
     return side;
   if (read->node && !loop->graph->extent_table)
     side.tensor_elements = (double)node_element_count(read->node);
-  if (!cuda_is_contiguous_group(loop, read->address, t->k_count, t->k,
-                                &side.align_bytes, bytes))
+  bool k_major = cuda_is_contiguous_group(loop, read->address, t->k_count, t->k,
+                                          &side.align_bytes, bytes);
+  if (!k_major && bytes > 1) /* ldmatrix transposes no bytes */
     side.mn_major = cuda_is_contiguous_group(
         loop, read->address, b ? t->n_count : t->m_count, b ? t->n : t->m,
         &side.align_bytes, bytes);
@@ -178,13 +179,17 @@ static double epilogue_bytes(const Kernel *k) {
   return bytes;
 }
 
-/* 16-bit operands for tensor cores; otherwise both operands have the
+static uint32_t first_arch_with_mma(Dtype t) {
+  return t == DT_F16 ? 75 : t == DT_BF16 ? 80 : FIRST_F8_MMA_ARCH;
+}
+
+/* 8-bit and 16-bit operands for tensor cores; otherwise both operands have the
  * accumulator type. */
 static Dtype operand_dtype(const LoopNest *a, const LoopNest *b,
                            const GpuSpec *gpu, Dtype sum) {
-  const KernelOp *x = cuda_widened_half(a), *y = cuda_widened_half(b);
+  const KernelOp *x = cuda_widened_narrow(a), *y = cuda_widened_narrow(b);
   bool good = x && y && x->dtype == y->dtype && sum == DT_F32 &&
-              (x->dtype == DT_F16 || gpu->arch >= 80);
+              gpu->arch >= first_arch_with_mma(x->dtype);
   return good ? x->dtype : sum;
 }
 

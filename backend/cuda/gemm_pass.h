@@ -89,8 +89,10 @@ void gemm_pass_set_box(const GemmPass *t, bool b, TensorMap *map);
 
 /* ---- operand_access.c ---- */
 
-/* The 16-bit value, if the result is nothing but its conversion to a wider
- * type; or NULL. */
+/* The 8-bit or 16-bit float, if the result is nothing but its conversion to a
+ * wider type; or NULL. */
+const KernelOp *cuda_widened_narrow(const LoopNest *side);
+/* The same for 16-bit floats only. */
 const KernelOp *cuda_widened_half(const LoopNest *side);
 /* The load of type t, if the result of the loop is nothing else; or NULL. */
 const KernelOp *cuda_plain_load(const LoopNest *side, Dtype t);

@@ -347,15 +347,19 @@ void gemm_put_smem_descriptor(Buffer *out, const SmemTile *tile,
                 name, at, m.leading_bytes, m.stride_bytes, m.swizzle);
 }
 
-/* The instruction name after the number of columns.  tf32 has no transposed
- * operands. */
+/* The instruction name after the number of columns.  Only 16-bit operands can
+ * be transposed. */
 static const char *wgmma_suffix(const GemmKernelSpec *t, const TmaPipeline *r,
                                 char to[40]) {
-  if (t->shape->a.dtype == DT_F32)
-    snprintf(to, 40, "k8_tf32");
+  Dtype dtype = t->shape->a.dtype;
+  if (dtype_info[dtype].bytes == 2)
+    snprintf(to, 40, "k16_%s<%d, %d>", dtype_info[dtype].name, r->a.mn_major,
+             r->b.mn_major);
   else
-    snprintf(to, 40, "k16_%s<%d, %d>", dtype_info[t->shape->a.dtype].name,
-             r->a.mn_major, r->b.mn_major);
+    snprintf(to, 40, "%s",
+             dtype == DT_F8_E4M3   ? "k32_e4m3"
+             : dtype == DT_F8_E5M2 ? "k32_e5m2"
+                                   : "k8_tf32");
   return to;
 }
 

@@ -1,5 +1,5 @@
 /* Intrinsics for kernels: sections of device/, and wgmma functions. wgmma has
- * 32 widths, three types and two storages of A, so functions are generated for
+ * 32 widths, five types and two storages of A, so functions are generated for
  * the names that a source uses. */
 #include "backend/cuda/intrinsics.h"
 #include "backend/emit/prelude.h"
@@ -25,7 +25,11 @@ static const char prefix[] = "ax_wgmma_m64n";
 /* Parses the name of a wgmma function.  False if it is none. */
 static bool parse_wgmma_name(const char *name, size_t len,
                              WgmmaIntrinsic *out) {
-  static const char *const types[] = {"f16", "bf16", "tf32"};
+  static const struct {
+    const char *name;
+    int k;
+  } types[] = {
+      {"f16", 16}, {"bf16", 16}, {"tf32", 8}, {"e4m3", 32}, {"e5m2", 32}};
   char source[40], *at;
   if (len >= sizeof source || strncmp(name, prefix, strlen(prefix)) != 0)
     return false;
@@ -40,9 +44,9 @@ static bool parse_wgmma_name(const char *name, size_t len,
   if (out->a_in_registers)
     at[end - 3] = 0;
   for (size_t j = 0; j < ARRAY_LEN(types); j++)
-    if (*at == '_' && strcmp(at + 1, types[j]) == 0) {
-      out->type = types[j];
-      return out->k == (j == 2 ? 8 : 16);
+    if (*at == '_' && strcmp(at + 1, types[j].name) == 0) {
+      out->type = types[j].name;
+      return out->k == types[j].k && !(out->k == 32 && out->a_in_registers);
     }
   return false;
 }

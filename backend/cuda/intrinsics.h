@@ -89,10 +89,13 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   void ax_stmatrix_4(unsigned row, const unsigned *r), _2, _1; ..._trans
  *   void ax_mma_m16n8k16_f16(float *d, const unsigned *a, const unsigned *b)
  *   void ax_mma_m16n8k16_bf16, ax_mma_m16n8k8_tf32, ax_mma_m16n8k8_f16
+ *   void ax_mma_m16n8k32_e4m3, ax_mma_m16n8k32_e5m2     sm_89 on
  * Conversions (any; ax_tf32 sm_80 on)
  *   unsigned ax_pack_f16(float low, float high), ax_pack_bf16
  *   float ax_f16_to_f32(uint16_t), ax_bf16_to_f32
  *   uint16_t ax_f32_to_f16(float), ax_f32_to_bf16
+ *   float ax_f8_e4m3_to_f32(uint8_t), ax_f8_e5m2_to_f32
+ *   uint8_t ax_f32_to_f8_e4m3(float), ax_f32_to_f8_e5m2
  *   uint16_t ax_low(unsigned), ax_high(unsigned)
  *   unsigned ax_tf32(float)
  *   float ax_exp2(float), ax_log2, ax_reciprocal, ax_rsqrt, ax_tanh:
@@ -131,6 +134,7 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   void ax_wgmma_m64n128k16_bf16_ra<TRANS_B>(float (&d)[64],
  *                                const unsigned *a, uint64_t b, bool add)
  *   ..._f16, ..._f16_ra; ax_wgmma_m64n128k8_tf32(d, a, b, add), ..._tf32_ra
+ *   ax_wgmma_m64n128k32_e4m3(d, a, b, add), ..._e5m2
  */
 
 #endif

@@ -145,6 +145,8 @@ static const char *sum_type(Dtype t) {
     return "double";
   case DT_F16:
   case DT_BF16:
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
     return "float";
   case DT_I64:
     return "uint64_t";

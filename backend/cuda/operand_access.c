@@ -3,19 +3,22 @@
 
 enum { ALIGN_BYTES = 16 };
 
-/* The 16-bit operand, if the value is a conversion of it to a wider type; or
- * NULL. */
-const KernelOp *cuda_widened_half(const LoopNest *side) {
+const KernelOp *cuda_widened_narrow(const LoopNest *side) {
   const KernelOp *s = &side->ops.at[side->outputs.at[0].value_op];
   if (s->kind != KOP_CONVERT)
     return NULL;
   const KernelOp *of = &side->ops.at[s->args[0]];
-  return of->dtype == DT_F16 || of->dtype == DT_BF16 ? of : NULL;
+  return dtype_is_narrow_float(of->dtype) ? of : NULL;
+}
+
+const KernelOp *cuda_widened_half(const LoopNest *side) {
+  const KernelOp *of = cuda_widened_narrow(side);
+  return of && dtype_info[of->dtype].bytes == 2 ? of : NULL;
 }
 
 /* The load of type t that the operand consists of; or NULL. */
 const KernelOp *cuda_plain_load(const LoopNest *side, Dtype t) {
-  const KernelOp *s = cuda_widened_half(side);
+  const KernelOp *s = cuda_widened_narrow(side);
   if (!s)
     s = &side->ops.at[side->outputs.at[0].value_op];
   return s->kind == KOP_LOAD && s->dtype == t && !s->checked_index_count &&

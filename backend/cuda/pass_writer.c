@@ -54,6 +54,8 @@ const char *cuda_round_to_dtype(Emitter *e, Dtype t, const char *x) {
   switch (t) {
   case DT_F16:
   case DT_BF16:
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
     return format(e, "round_%s(%s)", dtype_info[t].name, x);
   case DT_BOOL:
     return format(e, "(%s) != 0", x);
@@ -81,7 +83,7 @@ uint32_t cuda_output_index(const CudaWriter *w, const LoopOutput *r) {
 /* Stores `*(p + at) = x` in a memory type. */
 void cuda_put_store_at(Buffer *out, Dtype t, const char *p, const char *at,
                        const char *x) {
-  if (t == DT_F16 || t == DT_BF16)
+  if (dtype_is_narrow_float(t))
     buffer_printf(out, "put_%s(%s + %s, %s);\n", dtype_info[t].name, p, at, x);
   else
     buffer_printf(out, "%s[%s] = (%s)(%s);\n", p, at, memory_type(t), x);

@@ -172,7 +172,7 @@ static bool is_zero(const KernelOp *s) {
 
 const KernelOp *cuda_predicated_load(Arena *arena, const LoopNest *side,
                                      Dtype t, BoundsPredicates *to) {
-  const KernelOp *s = cuda_widened_half(side);
+  const KernelOp *s = cuda_widened_narrow(side);
   NonNegativeForms forms = {0};
   to->count = 0;
   if (!s)

@@ -8,6 +8,7 @@ enum {
   STRIDE_BITS = 40,
   /* CU_TENSOR_MAP_DATA_TYPE_*.  Only the element size matters, since TMA
    * copies bits. */
+  DATA_TYPE_UINT8 = 0,
   DATA_TYPE_UINT16 = 1,
   DATA_TYPE_UINT32 = 2,
   DATA_TYPE_TFLOAT32 = 11, /* rounds f32 to tf32 */
@@ -22,6 +23,7 @@ static uint32_t swizzle_bytes(uint32_t number) {
 
 int tensor_map_data_type(const TensorMap *m) {
   return m->round_tf32                     ? DATA_TYPE_TFLOAT32
+         : dtype_info[m->dtype].bytes == 1 ? DATA_TYPE_UINT8
          : dtype_info[m->dtype].bytes == 2 ? DATA_TYPE_UINT16
                                            : DATA_TYPE_UINT32;
 }
@@ -50,8 +52,7 @@ static bool im2col_is_encodable(const TensorMap *m) {
 
 bool tensor_map_is_encodable(const TensorMap *m) {
   uint32_t bytes = dtype_info[m->dtype].bytes, row = m->box[0] * bytes;
-  bool fits = m->rank && m->rank <= TENSOR_MAP_MAX_RANK &&
-              (bytes == 2 || bytes == 4) &&
+  bool fits = m->rank && m->rank <= TENSOR_MAP_MAX_RANK && bytes <= 4 &&
               m->offset_bytes % TENSOR_MAP_ALIGN_BYTES == 0 &&
               row % TENSOR_MAP_ALIGN_BYTES == 0 && m->swizzle < 4 &&
               (!m->swizzle || row <= swizzle_bytes(m->swizzle)) &&

@@ -45,7 +45,7 @@ bool cuda_is_vectorizable(const LoopNest *loop, const AffineExpr *at,
 
 const char *cuda_load_element(Emitter *e, Dtype t, const char *array,
                               const char *at) {
-  if (t == DT_F16 || t == DT_BF16)
+  if (dtype_is_narrow_float(t))
     return emit_format(e, "get_%s(%s + %s)", dtype_info[t].name, array, at);
   return emit_format(e, "%s[%s]%s", array, at, t == DT_BOOL ? " != 0" : "");
 }

@@ -15,7 +15,7 @@ bool emit_load_varies(const Emitter *e, const KernelOp *s) {
 /* Loads one element. */
 static const char *emit_element_load(Emitter *e, Dtype t, const char *pointer,
                                      const char *op_index) {
-  if (t == DT_F16 || t == DT_BF16)
+  if (dtype_is_narrow_float(t))
     return format(e, "get_%s(%s + %s)", dtype_info[t].name, pointer, op_index);
   return format(e, "%s[%s]%s", pointer, op_index, t == DT_BOOL ? " != 0" : "");
 }

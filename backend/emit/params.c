@@ -91,6 +91,8 @@ char value_class(Dtype t) {
   case DT_F16:
   case DT_BF16:
   case DT_F32:
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
     return 'f';
   case DT_F64:
     return 'd';
@@ -123,9 +125,10 @@ const char *scalar_type(char class) {
 
 const char *memory_type(Dtype t) {
   static const char *const names[DT_COUNT] = {
-      [DT_BOOL] = "uint8_t",  [DT_U8] = "uint8_t",  [DT_I8] = "int8_t",
-      [DT_I32] = "int32_t",   [DT_I64] = "int64_t", [DT_F16] = "uint16_t",
-      [DT_BF16] = "uint16_t", [DT_F32] = "float",   [DT_F64] = "double"};
+#define D(id, name, bytes, class, memory, compute) [DT_##id] = #memory,
+#include "primitives/dtypes.def"
+#undef D
+  };
   return names[t];
 }
 

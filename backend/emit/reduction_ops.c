@@ -15,7 +15,10 @@ static const char *extreme_literal(Dtype t, bool is_max) {
   case DT_BF16:
   case DT_F32:
   case DT_F64:
+  case DT_F8_E5M2:
     return is_max ? "-__builtin_inff()" : "__builtin_inff()";
+  case DT_F8_E4M3:
+    return is_max ? "-448" : "448";
   case DT_BOOL:
   case DT_NONE:
   case DT_COUNT:

@@ -237,7 +237,7 @@ static char working_class(const Emitter *e, uint32_t op_index,
 static void emit_define_wrapped(Emitter *e, uint32_t op_index, const char *x) {
   const KernelOp *s = &e->loop->ops.at[op_index];
   bool is_vector = e->ops.varies[op_index],
-       half = s->dtype == DT_F16 || s->dtype == DT_BF16,
+       half = dtype_is_narrow_float(s->dtype),
        byte = s->dtype == DT_U8 || s->dtype == DT_I8;
   const char *type = dtype_info[s->dtype].name;
   const char *wide = format(e, "wide%u", op_index + e->ops.first_name);
@@ -549,7 +549,7 @@ static void emit_affine_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
 /* Element args[0] of the random sequence of a key. */
 static void emit_random_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
   bool is_vector = e->ops.varies[op_index],
-       narrow = s->dtype == DT_F16 || s->dtype == DT_BF16;
+       narrow = dtype_is_narrow_float(s->dtype);
   char class = e->ops.classes[op_index];
   const char *type = dtype_info[s->dtype].name;
   const char *number = emit_vector(e, s->args[0], 'l');

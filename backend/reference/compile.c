@@ -467,7 +467,7 @@ static OpCode map_opcode(PrimId op, ComputeKind kind) {
 }
 
 static bool needs_rounding(Dtype t) {
-  return t == DT_U8 || t == DT_I8 || t == DT_I32 || t == DT_F16 || t == DT_BF16;
+  return t == DT_U8 || t == DT_I8 || t == DT_I32 || dtype_is_narrow_float(t);
 }
 
 static void emit_op(BytecodeCompiler *c, const BodyOp *expr, uint32_t d) {

@@ -175,7 +175,7 @@ static void topk_slice(const SliceTask *task) {
 /* The accumulator of a cumulative sum has the type of that of a sum: double,
  * float for 16-bit floats, i64 for integers. */
 static Scalar accumulator_init(Dtype t) {
-  bool is_half = t == DT_F16 || t == DT_BF16;
+  bool is_half = dtype_is_narrow_float(t);
   return scalar_convert((Scalar){.dtype = DT_I64}, !dtype_is_float(t) ? DT_I64
                                                    : is_half          ? DT_F32
                                                                       : DT_F64);

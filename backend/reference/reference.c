@@ -1,9 +1,10 @@
 /* The reference backend: runs nodes by their definition, one element after the
  * other.
  *
- * Sums of f32 are accumulated in double and rounded once.  Sums of f16 and bf16
- * are accumulated in float.  All other arithmetic uses the element type; 16-bit
- * floats are computed in float and rounded after every operation. */
+ * Sums of f32 are accumulated in double and rounded once.  Sums of 8-bit and
+ * 16-bit floats are accumulated in float.  All other arithmetic uses the
+ * element type; these floats are computed in float and rounded after every
+ * operation. */
 #include "backend/reference/reference.h"
 
 #include "backend/target.h"

@@ -7,6 +7,7 @@ import ctypes
 import ctypes.util
 import glob
 import json
+import math
 import os
 import struct
 import subprocess
@@ -59,8 +60,13 @@ lib = _load()
 OK, ERROR, INCOMPLETE, INTERRUPTED, EXITED, BUSY = range(6)
 UNIT, NUMBER, TENSOR, STRING, TUPLE, RECORD, LIST, CON, KEY, OTHER = range(
     1, 11)
-_DTYPES = ["", "bool", "u8", "i8", "i32", "i64", "f16", "bf16", "f32", "f64"]
-_TYPESTRS = ["", "|b1", "|u1", "|i1", "<i4", "<i8", "<f2", None, "<f4", "<f8"]
+_DTYPES = ["", "bool", "u8", "i8", "i32", "i64", "f16", "bf16", "f32", "f64",
+           "f8_e4m3", "f8_e5m2"]
+_TYPESTRS = ["", "|b1", "|u1", "|i1", "<i4", "<i8", "<f2", None, "<f4", "<f8",
+             None, None]
+# Types that the package ml_dtypes adds to NumPy.
+_ML_DTYPES = {"bfloat16": "bf16", "float8_e4m3fn": "f8_e4m3",
+              "float8_e5m2": "f8_e5m2"}
 _DTYPE_OF = {text: i for i, text in enumerate(_TYPESTRS) if text}
 _FORMATS = {"?": 1, "B": 2, "b": 3, "e": 6, "f": 8, "d": 9}  # and ints by size
 
@@ -216,12 +222,17 @@ class Tensor(Value):
     def tolist(self):
         """Its elements, as lists of lists."""
         code = {1: "?", 2: "B", 3: "b", 4: "i", 5: "q", 6: "e", 7: "H",
-                8: "f", 9: "d"}[self._tensor.dtype]
+                8: "f", 9: "d", 10: "B", 11: "B"}[self._tensor.dtype]
         data = string_at(self._tensor.data, _count(self.shape) * _size(code))
         flat = memoryview(data).cast(code).tolist()
         if self.dtype == "bf16":  # the upper half of an f32
             flat = [struct.unpack("=f", struct.pack("=I", bits << 16))[0]
                     for bits in flat]
+        if self.dtype == "f8_e5m2":  # the upper half of an f16
+            flat = [struct.unpack("=e", struct.pack("=H", bits << 8))[0]
+                    for bits in flat]
+        if self.dtype == "f8_e4m3":
+            flat = [_from_e4m3(bits) for bits in flat]
         return _nested(flat, self.shape)
 
     def __dlpack_device__(self):
@@ -240,6 +251,14 @@ class Tensor(Value):
             raise MemoryError
         return _new_capsule(struct, b"dltensor_versioned" if new
                             else b"dltensor", _capsule_end)
+
+
+def _from_e4m3(bits):
+    size, sign = bits & 0x7f, -1.0 if bits & 0x80 else 1.0
+    if size == 0x7f:
+        return math.nan
+    exponent = max(size >> 3, 1)
+    return sign * math.ldexp(size - ((exponent - 1) << 3), exponent - 10)
 
 
 def _count(shape):
@@ -500,8 +519,9 @@ class Session:
         """NumPy's __array_interface__, version 3."""
         typestr, data = about["typestr"], about.get("data")
         dtype = _DTYPE_OF.get(typestr)
-        if typestr == "<V2" and str(getattr(x, "dtype", "")) == "bfloat16":
-            dtype = _DTYPES.index("bf16")  # as ml_dtypes adds it to NumPy
+        added = _ML_DTYPES.get(str(getattr(x, "dtype", "")))
+        if typestr[1:2] == "V" and added:
+            dtype = _DTYPES.index(added)
         if dtype is None or about.get("mask") is not None:
             raise TypeError("Axon has no tensors of %s: convert it"
                             % getattr(x, "dtype", typestr))

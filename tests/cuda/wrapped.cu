@@ -48,6 +48,10 @@ KERNEL(converted) {
   a.out[896 + T] = ax_reciprocal((float)(1 << T % 9));
   a.out[1024 + T] = ax_rsqrt((float)(1 << T % 5 * 2));
   a.out[1152 + T] = ax_tanh(0) + (float)(x * 0);
+  a.out[1280 + T] = ax_f8_e4m3_to_f32(ax_f32_to_f8_e4m3(v));
+  a.out[1408 + T] = ax_f8_e5m2_to_f32(ax_f32_to_f8_e5m2(v));
+  a.out[1536 + T] = (float)ax_f32_to_f8_e4m3(v);
+  a.out[1664 + T] = (float)ax_f32_to_f8_e5m2(v);
 }
 
 /* ---- matrices of a warp ---- */
@@ -131,6 +135,37 @@ KERNEL(multiplied) {
   out[(g + 8) * 8 + t * 2 + 1] = d[3];
 }
 
+/* Four 8-bit floats from element (row, column) on. */
+AX_DEVICE unsigned octets(bool e5m2, int row, int column, int down) {
+  unsigned word = 0;
+  for (int i = 0; i < 4; i++) {
+    float x = (float)(down ? AT(row + i, column) : AT(row, column + i));
+    word |= (unsigned)(e5m2 ? ax_f32_to_f8_e5m2(x) : ax_f32_to_f8_e4m3(x))
+            << 8 * i;
+  }
+  return word;
+}
+
+/* Warps of even and odd numbers: e4m3 and e5m2; the same results, of k 32. */
+KERNEL(multiplied_octets) {
+  int lane = (int)ax_lane(), g = lane / 4, t = lane % 4, warp = (int)ax_warp();
+  bool e5m2 = warp % 2 == 1;
+  float d[4] = {1, 1, 1, 1};
+  unsigned x[4] = {octets(e5m2, g, t * 4, 0), octets(e5m2, g + 8, t * 4, 0),
+                   octets(e5m2, g, t * 4 + 16, 0),
+                   octets(e5m2, g + 8, t * 4 + 16, 0)};
+  unsigned y[2] = {octets(e5m2, t * 4, g, 1), octets(e5m2, t * 4 + 16, g, 1)};
+  if (e5m2)
+    ax_mma_m16n8k32_e5m2(d, x, y);
+  else
+    ax_mma_m16n8k32_e4m3(d, x, y);
+  float *out = a.out + warp * 128;
+  out[g * 8 + t * 2] = d[0];
+  out[g * 8 + t * 2 + 1] = d[1];
+  out[(g + 8) * 8 + t * 2] = d[2];
+  out[(g + 8) * 8 + t * 2 + 1] = d[3];
+}
+
 /* ---- products of a warpgroup ---- */
 
 /* Of the address of a byte bits 4 to 6 change by bits 7 to 9, as many as the
@@ -150,6 +185,13 @@ AX_DEVICE void write_rows(unsigned char *s, int rows, int bytes) {
       *e = (E)ax_f32_to_bf16((float)AT(row, k));
     else
       *e = (E)__float_as_uint((float)AT(row, k));
+  }
+}
+
+AX_DEVICE void write_octets(unsigned char *s, int rows, bool e5m2) {
+  for (int i = T; i < rows * 128; i += 128) {
+    float x = (float)AT(i / 128, i % 128);
+    s[swizzled(i, 128)] = e5m2 ? ax_f32_to_f8_e5m2(x) : ax_f32_to_f8_e4m3(x);
   }
 }
 
@@ -206,6 +248,34 @@ KERNEL(rows_tf32) { /* 32 elements of k in 128 bytes, 8 at a time */
   ax_wgmma_wait<0>();
   ax_wgmma_hold(d);
   write_sums(a.out, d);
+}
+/* 8-bit floats: 128 elements of k in 128 bytes, 32 at a time. */
+template <bool E5M2> AX_DEVICE void octet_rows(const wrapped_args &a) {
+  unsigned at = ax_shared_address(ax_shared());
+  float d[12];
+  write_octets(ax_shared(), 64, E5M2);
+  write_octets(ax_shared() + 8192, 24, E5M2);
+  ax_fence_async();
+  ax_sync();
+  ax_wgmma_fence();
+  for (int k = 0; k < 4; k++) {
+    uint64_t x = ax_wgmma_descriptor(at + k * 32, 16, 1024, 1);
+    uint64_t y = ax_wgmma_descriptor(at + 8192 + k * 32, 16, 1024, 1);
+    if (E5M2)
+      ax_wgmma_m64n24k32_e5m2(d, x, y, k > 0);
+    else
+      ax_wgmma_m64n24k32_e4m3(d, x, y, k > 0);
+  }
+  ax_wgmma_commit();
+  ax_wgmma_wait<0>();
+  ax_wgmma_hold(d);
+  write_sums(a.out, d);
+}
+KERNEL(rows_e4m3) {
+  octet_rows<false>(a);
+}
+KERNEL(rows_e5m2) {
+  octet_rows<true>(a);
 }
 
 /* MN-major operands: 64 of mn in 128 bytes, for each k; 8 of k together, the

@@ -42,6 +42,7 @@ datatype found = None | Some of int
 fun find x = if x > 0 then Some x else None
 fun small x = (bf16 x)
 fun small_all p = each bf16 p
+fun octets x = (f8_e4m3 x, f8_e5m2 x)
 val weights = (ones [2, 3] : f32[2, 3])
 fun step (lr : f32) (n : int) x = (x * lr, n)
 """
@@ -156,6 +157,19 @@ class Plain(unittest.TestCase):
         self.assertEqual(y.dtype, "bf16")
         self.assertFalse(hasattr(y, "__array_interface__"))
         self.assertEqual(self.m.same(Versioned(y)).dtype, "bf16")
+
+    def test_octets(self):
+        x = array.array("f", [0.1, 500, -2.0**-9, 0, float("inf"), -1.25])
+        four, five = self.m.octets(x)
+        self.assertEqual((four.dtype, five.dtype), ("f8_e4m3", "f8_e5m2"))
+        self.assertEqual(four.tolist(),
+                         [0.1015625, 448, -2.0**-9, 0, 448, -1.25])
+        self.assertEqual(five.tolist(), [0.09375, 512, -2.0**-9, 0,
+                                         float("inf"), -1.25])
+        self.assertEqual(self.m.same(Versioned(four)).dtype, "f8_e4m3")
+        self.assertEqual(self.m.same(Versioned(five)).dtype, "f8_e5m2")
+        four, _ = self.m.octets(array.array("f", [float("nan")]))
+        self.assertNotEqual(four.tolist()[0], four.tolist()[0])
 
     def test_float_types_of_structures(self):
         x = array.array("f", [1.5, 2.0])
@@ -437,6 +451,18 @@ class Arrays(unittest.TestCase):
         x.dtype = "void16"
         with self.assertRaises(TypeError):
             self.m.same(x)
+
+    def test_octets_as_ml_dtypes_has_them(self):
+        bits = np.array([0x38, 0xc0], "u1")
+        about = dict(bits.__array_interface__, typestr="|V1")
+        x = types.SimpleNamespace(dtype="float8_e4m3fn", kept=bits)
+        x.__array_interface__ = about
+        same = axon.compile(SOURCE, arrays=False).same
+        self.assertEqual((same(x).dtype, same(x).tolist()),
+                         ("f8_e4m3", [1.0, -2.0]))
+        x.dtype = "float8_e5m2"
+        self.assertEqual((same(x).dtype, same(x).tolist()),
+                         ("f8_e5m2", [0.5, -2.0]))
 
     def test_layouts(self):
         x = np.arange(24, dtype="f4").reshape(2, 3, 4)

@@ -382,6 +382,11 @@ static void fake_log(const char *what) {
 
 enum { FAKE_TF32 = 11 /* CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 */ };
 
+/* CU_TENSOR_MAP_DATA_TYPE_UINT8, _UINT16, _UINT32; 0: none of these. */
+static inline uint32_t fake_element_bytes(int type) {
+  return type == FAKE_TF32 ? 4 : type >= 0 && type <= 2 ? 1u << type : 0;
+}
+
 CuResult fake_tensor_map_encode_tiled(void *to, int type, unsigned rank,
                                       CuDevicePtr at, const uint64_t *extents,
                                       const uint64_t *strides,
@@ -393,7 +398,7 @@ CuResult fake_tensor_map_encode_tiled(void *to, int type, unsigned rank,
   fake_log("a tiled tensor map");
   if (!fake.current)
     return 201; /* CUDA_ERROR_INVALID_CONTEXT */
-  uint32_t bytes = type == 1 ? 2 : type == 2 || type == FAKE_TF32 ? 4 : 0;
+  uint32_t bytes = fake_element_bytes(type);
   if (!bytes || interleave || swizzle < 0 || swizzle > 3 || promotion > 3 ||
       fill || !rank || rank > 5 || !fake_block(at, bytes))
     return 1;
@@ -439,7 +444,7 @@ CuResult fake_tensor_map_encode_im2col(void *to, int type, unsigned rank,
   fake_log("an im2col tensor map");
   if (!fake.current)
     return 201; /* CUDA_ERROR_INVALID_CONTEXT */
-  uint32_t bytes = type == 1 ? 2 : type == 2 || type == FAKE_TF32 ? 4 : 0;
+  uint32_t bytes = fake_element_bytes(type);
   if (!bytes || interleave || swizzle < 0 || swizzle > 3 || promotion > 3 ||
       fill || rank < 3 || rank > 5 || !fake_block(at, bytes) || steps[0] != 1 ||
       steps[rank - 1] != 1 || channels > 256 || pixels > 1024)

@@ -58,17 +58,25 @@ static inline uint32_t choose(GraphGen *gen, uint32_t n) {
 /* ---- errors ---- */
 
 static inline double ulp_of(Dtype t) {
-  return t == DT_F16    ? 0x1p-10
-         : t == DT_BF16 ? 0x1p-7
-         : t == DT_F32  ? 0x1p-22
-                        : 0x1p-50;
+  return t == DT_F16       ? 0x1p-10
+         : t == DT_BF16    ? 0x1p-7
+         : t == DT_F32     ? 0x1p-22
+         : t == DT_F64     ? 0x1p-50
+         : t == DT_F8_E4M3 ? 0x1p-3
+                           : 0x1p-2;
 }
 static inline double max_finite_of(Dtype t) {
-  return t == DT_F16 ? 0x1p15 : t == DT_F64 ? 0x1p1000 : 0x1p120;
+  return t == DT_F16 || t == DT_F8_E5M2 ? 0x1p15
+         : t == DT_F8_E4M3              ? 0x1p8
+         : t == DT_F64                  ? 0x1p1000
+                                        : 0x1p120;
 }
 /* the error of values close to zero */
 static inline double error_floor_of(Dtype t) {
-  return t == DT_F16 ? 0x1p-23 : 0x1p-120;
+  return t == DT_F16       ? 0x1p-23
+         : t == DT_F8_E4M3 ? 0x1p-9
+         : t == DT_F8_E5M2 ? 0x1p-16
+                           : 0x1p-120;
 }
 
 static inline Node *real(double x) {
@@ -144,12 +152,19 @@ static inline int64_t random_extent(GraphGen *gen) {
              : sizes[random_below(&gen->size_state, ARRAY_LEN(sizes))];
 }
 
+/* Every other f16 becomes f8_e4m3, and every other bf16 f8_e5m2.  No number is
+ * drawn for it, so that the other graphs stay as they are. */
+static inline Dtype perhaps_f8(const GraphGen *gen, Dtype t) {
+  bool is_f8 = gen->structure_state >> 20 & 1;
+  return !is_f8 ? t : t == DT_F16 ? DT_F8_E4M3 : t == DT_BF16 ? DT_F8_E5M2 : t;
+}
+
 static inline Dtype random_dtype(GraphGen *gen) {
   static const Dtype types[] = {DT_F32, DT_F32, DT_F32,  DT_F32, DT_F32,
                                 DT_F64, DT_F16, DT_BF16, DT_I64, DT_I32,
                                 DT_U8,  DT_I8,  DT_BOOL};
   Dtype t = types[choose(gen, ARRAY_LEN(types))];
-  return gen->is_smooth && dtype_is_float(t) ? DT_F64 : t;
+  return gen->is_smooth && dtype_is_float(t) ? DT_F64 : perhaps_f8(gen, t);
 }
 
 /* Floats are sums of few powers of two; integers have all magnitudes. */
@@ -192,7 +207,7 @@ static inline Node *random_data(GraphGen *gen, Dtype t, uint32_t rank,
 static inline Node *random_numbers(GraphGen *gen, uint32_t rank,
                                    const int64_t *shape) {
   static const Dtype types[] = {DT_F32, DT_F64, DT_F16, DT_BF16};
-  Dtype t = types[choose(gen, ARRAY_LEN(types))];
+  Dtype t = perhaps_f8(gen, types[choose(gen, ARRAY_LEN(types))]);
   int64_t count = 1;
   for (uint32_t k = 0; k < rank; k++)
     count *= shape[k];

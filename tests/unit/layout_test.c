@@ -160,6 +160,10 @@ static void test_held(void **state) {
   check_held("a", fragment_layout_mma_a(2), FRAGMENT_MMA_M16N8K16_A, false, 0);
   check_held("b", fragment_layout_mma_b(2), FRAGMENT_MMA_M16N8K16_B, true, 0);
   check_held("c", fragment_layout_mma_c(), FRAGMENT_MMA_M16N8K16_C, false, 0);
+  check_held("a f8", fragment_layout_mma_a(1), FRAGMENT_MMA_M16N8K32_A, false,
+             0);
+  check_held("b f8", fragment_layout_mma_b(1), FRAGMENT_MMA_M16N8K32_B, true,
+             0);
   check_held("c", fragment_layout_mma_c(), FRAGMENT_MMA_M16N8K8_C, false, 0);
   check_held("a k8",
              fragment_layout_repeat_values(fragment_layout_core(2), 2, 1),
@@ -190,12 +194,14 @@ static void check_loads(FragmentLayout h, uint32_t bytes, bool transposed) {
       registers = (int)layout_size(&h.value_row) / each;
   for (int t = 0; t < WARP; t++)
     for (int v = 0; v < registers * each; v++) {
-      /* An element of 4 bytes is two elements of the manual. */
+      /* An element of 4 bytes is two elements of the manual, and two elements
+       * of 1 byte are one. */
       FragmentCoord p = fragment_coord(transposed ? FRAGMENT_LDMATRIX_TRANS
                                                   : FRAGMENT_LDMATRIX,
                                        t, v % each * (int)bytes / 2);
       int matrix_row = transposed ? p.column : p.row;
       int inside = (transposed ? p.row : p.column) * 2 / (int)bytes;
+      inside += bytes == 1 ? v % 2 : 0;
       if (transposed) { /* rows in memory are columns of the operand */
         matrix_row = p.row;
         inside = p.column;
@@ -221,6 +227,9 @@ static void test_addresses(void **state) {
                 transposed);
   }
   check_loads(fragment_layout_mma_a(4), 4, false);
+  check_loads(fragment_layout_mma_a(1), 1, false);
+  check_loads(fragment_layout_repeat_values(fragment_layout_mma_b(1), 2, 1), 1,
+              false);
   check_loads(fragment_layout_repeat_values(fragment_layout_mma_b(4), 2, 1), 4,
               false);
   FragmentLayout a = fragment_layout_mma_a(4);

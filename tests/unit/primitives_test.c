@@ -109,10 +109,12 @@ static Node *argument(PrimId op, Dtype t, uint32_t arg, Layout layout) {
 }
 
 static double unit_of(Dtype t) {
-  return t == DT_F16    ? 0x1p-10
-         : t == DT_BF16 ? 0x1p-7
-         : t == DT_F32  ? FLT_EPSILON
-                        : DBL_EPSILON;
+  return t == DT_F16       ? 0x1p-10
+         : t == DT_BF16    ? 0x1p-7
+         : t == DT_F32     ? FLT_EPSILON
+         : t == DT_F64     ? DBL_EPSILON
+         : t == DT_F8_E4M3 ? 0x1p-3
+                           : 0x1p-2;
 }
 
 static bool is_near(Dtype t, double got, double want, double error) {

@@ -208,8 +208,9 @@ static void run_case(const Case *c, Dtype t, Results *r) {
 }
 
 static void run_cases(const Backend *backend, Results *r) {
-  static const Dtype types[] = {DT_F32, DT_F64, DT_I64, DT_I32,
-                                DT_U8,  DT_I8,  DT_F16, DT_BF16};
+  static const Dtype types[] = {DT_F32,     DT_F64,    DT_I64, DT_I32,
+                                DT_U8,      DT_I8,     DT_F16, DT_BF16,
+                                DT_F8_E4M3, DT_F8_E5M2};
   bool all = tested() == &backend_cpu;
   uint32_t count = all ? ARRAY_LEN(cases) : ARRAY_LEN(few);
   g.backend = backend;

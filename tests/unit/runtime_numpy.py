@@ -85,6 +85,9 @@ def make(d):
     bf16 = (x.view("u4") >> 16).astype("u2")
     st = {n: (n.upper(), reference(n)) for n in DTYPES}
     st["bf16"] = ("BF16", bf16)
+    import ml_dtypes
+    st["f8_e4m3"] = ("F8_E4M3", x.astype(ml_dtypes.float8_e4m3fn))
+    st["f8_e5m2"] = ("F8_E5M2", x.astype(ml_dtypes.float8_e5m2))
     st["i16"] = ("I16", np.array([1, 2], "i2"))
     safetensors(f"{d}/all.safetensors", st)
     safetensors(f"{d}/one.safetensors", {"only": ("F32", x)})

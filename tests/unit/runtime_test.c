@@ -83,6 +83,80 @@ static void test_half_ties(void **state) {
   }
 }
 
+/* ---- floats of 8 bits ---- */
+
+typedef struct Octet {
+  Dtype dtype;
+  int fraction, bias;
+  uint8_t top, nan; /* infinity, or the greatest number; NaN */
+  uint8_t (*from)(double);
+  double (*to)(uint8_t);
+} Octet;
+
+static const Octet octets[] = {
+    {DT_F8_E4M3, 3, 7, 0x7e, 0x7f, f8_e4m3_from_double, f8_e4m3_to_double},
+    {DT_F8_E5M2, 2, 15, 0x7c, 0x7e, f8_e5m2_from_double, f8_e5m2_to_double}};
+
+static double number_of_octet(const Octet *k, int size) {
+  int exponent = size >> k->fraction, rest = size & ((1 << k->fraction) - 1);
+  int hidden = exponent ? 1 << k->fraction : 0;
+  return ldexp(hidden + rest,
+               (exponent ? exponent : 1) - k->bias - k->fraction);
+}
+
+static double meaning_of_octet(const Octet *k, uint8_t h) {
+  int size = h & 0x7f;
+  double x = size > k->top ? NAN
+             : size == k->top && k->dtype == DT_F8_E5M2
+                 ? INFINITY
+                 : number_of_octet(k, size);
+  return h >> 7 ? -x : x;
+}
+
+static void test_octet_all(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ARRAY_LEN(octets); i++) {
+    const Octet *k = &octets[i];
+    for (int h = 0; h < 256; h++) {
+      double x = k->to((uint8_t)h), want = meaning_of_octet(k, (uint8_t)h);
+      assert_true(isnan(x) == isnan(want));
+      assert_int_equal(k->from(x), isnan(want) ? k->nan : h);
+      if (!isnan(want))
+        assert_memory_equal(&x, &want, sizeof x);
+      Scalar loaded = scalar_load(k->dtype, &(uint8_t){(uint8_t)h});
+      uint8_t stored = 0;
+      scalar_store(loaded, &stored);
+      assert_int_equal(stored, isnan(want) ? k->nan : h);
+    }
+    assert_int_equal(k->from(-NAN), k->nan);
+  }
+  assert_true(dtype_greatest(DT_F8_E4M3) == 448);
+  assert_true(dtype_greatest(DT_F8_E5M2) == 57344);
+}
+
+/* As for 16 bits: midpoints round to even.  Beyond the top is the top. */
+static void test_octet_ties(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ARRAY_LEN(octets); i++) {
+    const Octet *k = &octets[i];
+    for (uint8_t h = 0; h < k->top; h++) {
+      double low = number_of_octet(k, h), high = number_of_octet(k, h + 1);
+      double middle = low + (high - low) / 2;
+      uint8_t even = h & 1 ? h + 1 : h;
+      assert_int_equal(k->from(middle), even);
+      assert_int_equal(k->from(-middle), even | 0x80);
+      assert_int_equal(k->from(nextafter(middle, 0)), h);
+      assert_int_equal(k->from(nextafter(middle, INFINITY)), h + 1);
+    }
+    assert_int_equal(k->from(INFINITY), k->top);
+    assert_int_equal(k->from(-INFINITY), k->top | 0x80);
+    assert_int_equal(k->from(DBL_MAX), k->top);
+    assert_int_equal(k->from(-1e6), k->top | 0x80);
+    assert_int_equal(k->from(0x1p-1074), 0);
+    assert_int_equal(k->from(-0.0), 0x80);
+  }
+}
+
 /* ---- conversions ---- */
 
 static Scalar flt(Dtype t, double x) {
@@ -173,6 +247,9 @@ static void test_scalar_text(void **state) {
   check_text(flt(DT_F32, (float)0.1), "0.1");
   check_text(flt(DT_F16, dtype_round(DT_F16, 0.1)), "0.1");
   check_text(flt(DT_BF16, dtype_round(DT_BF16, 0.1)), "0.1");
+  check_text(flt(DT_F8_E4M3, dtype_round(DT_F8_E4M3, 0.1)), "0.1");
+  check_text(flt(DT_F8_E4M3, 0x1p-9), "0.002");
+  check_text(flt(DT_F8_E5M2, 57344), "60000.0");
   check_text(flt(DT_F64, 0.1), "0.1");
   check_text(flt(DT_F64, (float)0.1), "0.10000000149011612");
   check_text(flt(DT_F64, 0.1 + 0.2), "0.30000000000000004");
@@ -463,7 +540,8 @@ static void test_keys(void **state) {
 
 static void test_uniform(void **state) {
   (void)state;
-  static const Dtype types[] = {DT_F16, DT_BF16, DT_F32, DT_F64};
+  static const Dtype types[] = {DT_F16, DT_BF16,    DT_F32,
+                                DT_F64, DT_F8_E4M3, DT_F8_E5M2};
   PrngKey key = prng_key_from_seed(7);
   for (size_t i = 0; i < ARRAY_LEN(types); i++) {
     double sum = 0, least = 1, most = 0;
@@ -474,11 +552,13 @@ static void test_uniform(void **state) {
       sum += x;
       least = fmin(least, x), most = fmax(most, x);
     }
-    double step = types[i] == DT_BF16  ? 0x1p-8
-                  : types[i] == DT_F16 ? 0x1p-11
-                                       : 0;
+    double step = types[i] == DT_BF16      ? 0x1p-8
+                  : types[i] == DT_F16     ? 0x1p-11
+                  : types[i] == DT_F8_E4M3 ? 0x1p-4
+                  : types[i] == DT_F8_E5M2 ? 0x1p-3
+                                           : 0;
     assert_true(fabs(sum / n + step / 2 - 0.5) < 0.005);
-    assert_true(least < 0.001 && most > 0.995);
+    assert_true(least < 0.001 && most >= 0.999 - step);
   }
 }
 
@@ -526,6 +606,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_half_all),
       cmocka_unit_test(test_half_ties),
+      cmocka_unit_test(test_octet_all),
+      cmocka_unit_test(test_octet_ties),
       cmocka_unit_test(test_convert),
       cmocka_unit_test(test_load_store),
       cmocka_unit_test(test_scalar_text),

@@ -328,6 +328,11 @@ static bool converted(void) {
             same(out[4 * N + i], tf32) && out[5 * N + i] == exp2f(x - 10) &&
             out[6 * N + i] == x && out[7 * N + i] == exp2f(-(float)(i % 9)) &&
             out[8 * N + i] == exp2f(-(float)(i % 5)) && out[9 * N + i] == 0;
+    uint8_t e4m3 = f8_e4m3_from_double(in[i]),
+            e5m2 = f8_e5m2_from_double(in[i]);
+    good &= same(out[10 * N + i], (float)f8_e4m3_to_double(e4m3)) &&
+            same(out[11 * N + i], (float)f8_e5m2_to_double(e5m2)) &&
+            out[12 * N + i] == e4m3 && out[13 * N + i] == e5m2;
   }
   return good;
 }
@@ -363,6 +368,12 @@ static bool multiplied(void) {
          sums(out + 256, 16, 8, 8, true, 1) &&
          sums(out + 384, 16, 8, 8, true, 1);
 }
+static bool multiplied_octets(void) {
+  bool good = true;
+  for (int warp = 0; warp < 4; warp++)
+    good &= sums(out + 128 * warp, 16, 8, 32, true, 1);
+  return good;
+}
 static bool rows_16(void) {
   return sums(out, 64, 24, 16, false, 0);
 }
@@ -371,6 +382,9 @@ static bool rows_32(void) {
 }
 static bool rows_64(void) {
   return sums(out, 64, 24, 64, false, 0);
+}
+static bool rows_128(void) {
+  return sums(out, 64, 24, 128, false, 0);
 }
 static bool columns(void) {
   return sums(out, 64, 128, 16, false, 0);
@@ -460,10 +474,13 @@ static const WrappedCase wrapped[] = {
     {"converted", converted, NULL, false, 1},
     {"stored", ones, NULL, false, 1},
     {"multiplied", multiplied, NULL, false, 1},
+    {"multiplied_octets", multiplied_octets, NULL, false, 1},
     {"rows_32", rows_16, NULL, false, 1},
     {"rows_64", rows_32, NULL, false, 1},
     {"rows_128", rows_64, NULL, false, 1},
     {"rows_tf32", rows_32, NULL, false, 1},
+    {"rows_e4m3", rows_128, NULL, false, 1},
+    {"rows_e5m2", rows_128, NULL, false, 1},
     {"columns", columns, NULL, false, 1},
     {"from_registers", rows_16, NULL, false, 1},
     {"box_1d", box_1d, &map1, false, 1},

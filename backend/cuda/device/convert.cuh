@@ -14,6 +14,71 @@ AX_DEVICE unsigned ax_pack_f16(float low, float high) {
 #endif
 }
 
+//@ ax_f8_e4m3_to_f32 ax_f32_to_f8_e4m3
+/* 9.7.9.21, cvt: from sm_89 on, pairs of 8-bit floats.  The instruction keeps
+ * infinity and numbers beyond 448 at 448.  NaN becomes 0x7f. */
+AX_DEVICE float ax_f8_e4m3_to_f32(unsigned char h) {
+#if __CUDA_ARCH__ >= 890
+  unsigned pair;
+  float v;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)h));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"((unsigned short)pair));
+  return v;
+#else
+  const unsigned size = h & 0x7fu, sign = (h & 0x80u) << 24;
+  const float tiny = (float)size * 0x1p-9f;
+  const unsigned rest = size < 8   ? __float_as_uint(tiny)
+                        : size < 127 ? (size << 20) + (120u << 23)
+                                     : 0x7fc00000u;
+  return __uint_as_float(size < 127 ? rest | sign : rest);
+#endif
+}
+AX_DEVICE unsigned char ax_f32_to_f8_e4m3(float x) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
+      : "=h"(pair)
+      : "f"(0.0f), "f"(x));
+  return x == x ? (unsigned char)pair : 0x7f;
+#else
+  const unsigned u = __float_as_uint(x), a = u & 0x7fffffffu;
+  const float sum = __uint_as_float(a) + 0x1p14f;
+  const unsigned size =
+      a >= 0x43e00000u ? 0x7e
+      : a < 121u << 23 ? __float_as_uint(sum) - (141u << 23)
+                       : (a - (120u << 23) + 0x7ffff + (a >> 20 & 1)) >> 20;
+  return x == x ? (unsigned char)(size | (u >> 24 & 0x80)) : 0x7f;
+#endif
+}
+
+//@ ax_f8_e5m2_to_f32 ax_f32_to_f8_e5m2
+/* The instruction keeps infinity at the greatest number, which is not wanted:
+ * from 61440 on, halfway to the next power of two, numbers become infinity.
+ * NaN becomes 0x7e. */
+AX_DEVICE float ax_f8_e5m2_to_f32(unsigned char h) {
+  const unsigned short bits = (unsigned short)(h << 8); /* as f16 */
+  float v;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits));
+  return v;
+}
+AX_DEVICE unsigned char ax_f32_to_f8_e5m2(float x) {
+  const unsigned u = __float_as_uint(x), a = u & 0x7fffffffu;
+#if __CUDA_ARCH__ >= 890
+  unsigned short pair;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;"
+      : "=h"(pair)
+      : "f"(0.0f), "f"(x));
+  const unsigned size = pair & 0x7fu;
+#else
+  const float sum = __uint_as_float(a) + 0x1p7f;
+  const unsigned size = a < 113u << 23
+                            ? __float_as_uint(sum) - (134u << 23)
+                            : (a - (112u << 23) + 0xfffff + (a >> 21 & 1)) >> 21;
+#endif
+  const unsigned near = a < 0x47700000u ? size : 0x7c;
+  return x == x ? (unsigned char)(near | (u >> 24 & 0x80)) : 0x7e;
+}
+
 //@ ax_f16_to_f32 ax_f32_to_f16
 AX_DEVICE float ax_f16_to_f32(unsigned short h) {
   float v;

@@ -116,6 +116,30 @@ AX_DEVICE void ax_mma_m16n8k16_bf16(float *d, const unsigned *a,
                  "r"(b[1]));
 }
 
+//@ ax_mma_m16n8k32_e4m3 ax_mma_m16n8k32_e5m2
+/* The same for 8-bit floats: a register has 4 elements (9.7.14.5.11). */
+#if __CUDA_ARCH__ < 890
+#error "ax_mma_m16n8k32: of sm_89 on"
+#endif
+AX_DEVICE void ax_mma_m16n8k32_e4m3(float *d, const unsigned *a,
+                                    const unsigned *b) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+                 "r"(b[1]));
+}
+AX_DEVICE void ax_mma_m16n8k32_e5m2(float *d, const unsigned *a,
+                                    const unsigned *b) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+                 "r"(b[1]));
+}
+
 //@ ax_mma_m16n8k8_f16
 /* The same: 4 elements of d, 2 registers of a and 1 of b (9.7.14.5.7). */
 AX_DEVICE void ax_mma_m16n8k8_f16(float *d, const unsigned *a,

@@ -85,7 +85,7 @@ typedef enum AxShuffle {
   AX_SHUFFLE_DOWN,
 } AxShuffle;
 
-typedef enum AxType { AX_F16, AX_BF16, AX_TF32 } AxType;
+typedef enum AxType { AX_F16, AX_BF16, AX_TF32, AX_E4M3, AX_E5M2 } AxType;
 
 typedef struct AxIndex {
   unsigned x, y, z;

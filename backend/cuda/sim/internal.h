@@ -355,6 +355,7 @@ void warp_wake(SimRun *r, SimThread *t, SimThread *first, uint32_t count);
 const VectorClock *warp_common_clock(SimThread *first, uint32_t count);
 void op_warp(SimRun *r, SimThread *t, int op, AxCall *c);
 float ax_bits_to_float(AxType type, uint32_t bits);
+uint32_t ax_type_bytes(AxType type);
 float sim_from_f16(uint16_t bits);
 uint16_t sim_to_f16(float x);
 

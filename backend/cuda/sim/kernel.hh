@@ -495,6 +495,8 @@ AX_MATRICES(4)
   }
 AX_MMA_OP(m16n8k16_f16, AX_F16, 16)
 AX_MMA_OP(m16n8k16_bf16, AX_BF16, 16)
+AX_MMA_OP(m16n8k32_e4m3, AX_E4M3, 32)
+AX_MMA_OP(m16n8k32_e5m2, AX_E5M2, 32)
 AX_MMA_OP(m16n8k8_f16, AX_F16, 8)
 AX_MMA_OP(m16n8k8_tf32, AX_TF32, 8)
 #undef AX_MMA_OP
@@ -513,6 +515,45 @@ AX_SIM float ax_bf16_to_f32(uint16_t h) {
 AX_SIM uint16_t ax_f32_to_bf16(float x) {
   unsigned bits = __float_as_uint(x);
   return x != x ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+// 8-bit floats: M fraction bits, the smallest power of a normal number, the
+// bits of infinity or of the greatest number, and those of NaN.
+template <int M, int LEAST, int TOP, int NOT_A_NUMBER>
+AX_SIM float ax_sim_from_f8(uint8_t h) {
+  const int size = h & 0x7f, e = size >> M, m = size & ((1 << M) - 1);
+  if (size > TOP)
+    return __uint_as_float(0x7fc00000u);
+  float x = e ? ldexpf((float)((1 << M) + m), e - 1 + LEAST - M)
+              : ldexpf((float)m, LEAST - M);
+  if (size == TOP && !m)
+    x = __uint_as_float(0x7f800000u);
+  return h & 0x80 ? -x : x;
+}
+template <int M, int LEAST, int TOP, int NOT_A_NUMBER>
+AX_SIM uint8_t ax_sim_to_f8(float x) {
+  const int sign = (int)(__float_as_uint(x) >> 24 & 0x80);
+  const float size = fabsf(x);
+  int e, at = TOP;
+  if (x != x)
+    return NOT_A_NUMBER;
+  if (size < 1e6f) {
+    __builtin_frexpf(size, &e);
+    e = size > 0 && e - 1 > LEAST ? e - 1 : LEAST;
+    at = ((e - LEAST) << M) + (int)nearbyintf(ldexpf(size, M - e));
+  }
+  return (uint8_t)((at < TOP ? at : TOP) | sign);
+}
+AX_SIM float ax_f8_e4m3_to_f32(uint8_t h) {
+  return ax_sim_from_f8<3, -6, 0x7e, 0x7f>(h);
+}
+AX_SIM uint8_t ax_f32_to_f8_e4m3(float x) {
+  return ax_sim_to_f8<3, -6, 0x7e, 0x7f>(x);
+}
+AX_SIM float ax_f8_e5m2_to_f32(uint8_t h) {
+  return ax_sim_from_f8<2, -14, 0x7c, 0x7e>(h);
+}
+AX_SIM uint8_t ax_f32_to_f8_e5m2(float x) {
+  return ax_sim_to_f8<2, -14, 0x7c, 0x7e>(x);
 }
 AX_SIM unsigned ax_pack_f16(float low, float high) {
   return (unsigned)ax_f32_to_f16(high) << 16 | ax_f32_to_f16(low);
@@ -711,6 +752,8 @@ AX_SIM void ax_sim_product(int type, int columns, float *d, uint64_t a,
 #define AX_PRODUCTS(n)                                                    \
   AX_PRODUCT_16(n, f16, AX_F16)                                           \
   AX_PRODUCT_16(n, bf16, AX_BF16)                                         \
+  AX_PRODUCT_32(n, e4m3, AX_E4M3)                                         \
+  AX_PRODUCT_32(n, e5m2, AX_E5M2)                                         \
   AX_SIM void ax_wgmma_m64n##n##k8_tf32(float(&d)[n / 2], uint64_t a,     \
                                         uint64_t b, bool add, AX_AT) {    \
     ax_sim_product(AX_TF32, n, d, a, 0, b, add, 0, 0, line);              \
@@ -718,6 +761,11 @@ AX_SIM void ax_sim_product(int type, int columns, float *d, uint64_t a,
   AX_SIM void ax_wgmma_m64n##n##k8_tf32_ra(                               \
       float(&d)[n / 2], const unsigned *a, uint64_t b, bool add, AX_AT) { \
     ax_sim_product(AX_TF32, n, d, 0, a, b, add, 0, 0, line);              \
+  }
+#define AX_PRODUCT_32(n, name, type)                                    \
+  AX_SIM void ax_wgmma_m64n##n##k32_##name(float(&d)[n / 2], uint64_t a, \
+                                           uint64_t b, bool add, AX_AT) { \
+    ax_sim_product(type, n, d, a, 0, b, add, 0, 0, line);                 \
   }
 #define AX_PRODUCTS_4(a, b, c, d) \
   AX_PRODUCTS(a) AX_PRODUCTS(b) AX_PRODUCTS(c) AX_PRODUCTS(d)
@@ -730,6 +778,7 @@ AX_PRODUCTS_4(168, 176, 184, 192)
 AX_PRODUCTS_4(200, 208, 216, 224)
 AX_PRODUCTS_4(232, 240, 248, 256)
 #undef AX_PRODUCTS_4
+#undef AX_PRODUCT_32
 #undef AX_PRODUCTS
 #undef AX_PRODUCT_16
 
@@ -757,6 +806,10 @@ template <typename T> AX_SIM void ax_sim_touch(T) {}
   AX_SIM_MMA(ax_mma_m16n8k16_f16, 4, 2, d, a, b)
 #define ax_mma_m16n8k16_bf16(d, a, b) \
   AX_SIM_MMA(ax_mma_m16n8k16_bf16, 4, 2, d, a, b)
+#define ax_mma_m16n8k32_e4m3(d, a, b) \
+  AX_SIM_MMA(ax_mma_m16n8k32_e4m3, 4, 2, d, a, b)
+#define ax_mma_m16n8k32_e5m2(d, a, b) \
+  AX_SIM_MMA(ax_mma_m16n8k32_e5m2, 4, 2, d, a, b)
 #define ax_mma_m16n8k8_f16(d, a, b) \
   AX_SIM_MMA(ax_mma_m16n8k8_f16, 2, 1, d, a, b)
 #define ax_mma_m16n8k8_tf32(d, a, b) \

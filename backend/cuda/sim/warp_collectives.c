@@ -275,9 +275,24 @@ float ax_bits_to_float(AxType type, uint32_t bits) {
   float v;
   if (type == AX_F16)
     return sim_from_f16((uint16_t)bits);
+  if (type == AX_E4M3)
+    return (float)f8_e4m3_to_double((uint8_t)bits);
+  if (type == AX_E5M2)
+    return (float)f8_e5m2_to_double((uint8_t)bits);
   bits = type == AX_BF16 ? bits << 16 : bits & 0xffffe000;
   memcpy(&v, &bits, sizeof v);
   return v;
+}
+
+uint32_t ax_type_bytes(AxType type) {
+  return type == AX_TF32 ? 4 : type == AX_F16 || type == AX_BF16 ? 2 : 1;
+}
+
+/* Element i of the registers of a thread. */
+static float register_element(const unsigned *registers, int i, AxType type) {
+  int bits = 8 * (int)ax_type_bytes(type), each = 32 / bits;
+  uint32_t word = registers[i / each] >> (i % each * bits);
+  return ax_bits_to_float(type, bits == 32 ? word : word & ((1u << bits) - 1));
 }
 
 /* Collects the elements of a fragment into a row-major matrix. */
@@ -289,29 +304,33 @@ static void gather_fragment(SimThread *first, int operand, Fragment f,
     for (int i = 0; i < info.count; i++) {
       FragmentCoord p = fragment_coord(f, lane, i);
       out[p.row * info.columns + p.column] =
-          type == AX_TF32
-              ? ax_bits_to_float(type, registers[i])
-              : ax_bits_to_float(type,
-                                 registers[i / 2] >> (i % 2 * 16) & 0xffff);
+          register_element(registers, i, type);
     }
   }
+}
+
+typedef struct MmaFragments {
+  Fragment a, b;
+} MmaFragments;
+
+static MmaFragments mma_fragments(AxType type, int k) {
+  if (type == AX_TF32)
+    return (MmaFragments){FRAGMENT_MMA_M16N8K8_TF32_A,
+                          FRAGMENT_MMA_M16N8K8_TF32_B};
+  if (k == 32)
+    return (MmaFragments){FRAGMENT_MMA_M16N8K32_A, FRAGMENT_MMA_M16N8K32_B};
+  if (k == 16)
+    return (MmaFragments){FRAGMENT_MMA_M16N8K16_A, FRAGMENT_MMA_M16N8K16_B};
+  return (MmaFragments){FRAGMENT_MMA_M16N8K8_A, FRAGMENT_MMA_M16N8K8_B};
 }
 
 static void mma(SimThread *first, const AxCall *c) {
   AxType type = (AxType)c->n[0];
   int k = (int)c->n[1];
-  bool tf32 = type == AX_TF32, wide = k == 16;
-  float a[16 * 16], b[16 * 8];
-  gather_fragment(first, 1,
-                  tf32   ? FRAGMENT_MMA_M16N8K8_TF32_A
-                  : wide ? FRAGMENT_MMA_M16N8K16_A
-                         : FRAGMENT_MMA_M16N8K8_A,
-                  type, a);
-  gather_fragment(first, 2,
-                  tf32   ? FRAGMENT_MMA_M16N8K8_TF32_B
-                  : wide ? FRAGMENT_MMA_M16N8K16_B
-                         : FRAGMENT_MMA_M16N8K8_B,
-                  type, b);
+  MmaFragments f = mma_fragments(type, k);
+  float a[16 * 32], b[32 * 8];
+  gather_fragment(first, 1, f.a, type, a);
+  gather_fragment(first, 2, f.b, type, b);
   for (int lane = 0; lane < SIM_WARP_LANES; lane++)
     for (int i = 0; i < 4; i++) {
       FragmentCoord p = fragment_coord(FRAGMENT_MMA_M16N8K16_C, lane, i);

@@ -179,8 +179,8 @@ typedef struct WgmmaShape {
 
 static WgmmaShape wgmma_shape(const uint64_t *n) {
   AxType type = (AxType)n[0];
-  return (WgmmaShape){type, (uint32_t)n[1], type == AX_TF32 ? 8 : 16,
-                      type == AX_TF32 ? 4 : 2};
+  uint32_t bytes = ax_type_bytes(type);
+  return (WgmmaShape){type, (uint32_t)n[1], 32 / bytes, bytes};
 }
 
 static void read_a_registers(const AsyncOp *p, WgmmaShape s, float *out) {
@@ -198,7 +198,7 @@ static void read_a_registers(const AsyncOp *p, WgmmaShape s, float *out) {
 }
 
 static bool finish_wgmma(SimRun *r, const AsyncOp *p) {
-  static float a[64 * 16], b[256 * 16];
+  static float a[64 * 32], b[256 * 32];
   WgmmaShape s = wgmma_shape(p->n);
   AxCall c = {.line = p->line};
   ShadowAccess none = {.site = (uint32_t)p->line};
