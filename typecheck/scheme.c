@@ -619,35 +619,27 @@ static void simplify_conditions(Checker *c, Constraint *k) {
   k->assumptions = kept;
 }
 
-/* Drops conditions that unconditional constraints imply. */
-static void drop_implied_conditions(Checker *c, Constraint **all,
-                                    Dim *const *slacks, uint32_t count) {
-  bool any = false;
-  for (uint32_t i = 0; i < count; i++)
-    any |= all[i] && all[i]->assumptions;
-  if (!any)
-    return;
-  assumptions_backtrack(c->facts.loaded, 0);
-  for (uint32_t i = 0; i < count; i++) {
-    const Constraint *k = all[i];
-    if (!k || !slacks[i] || k->assumptions || k->sufficient_only ||
-        k->kind == CN_DIM_NE || has_symbolic_divisor(c, slacks[i]))
-      continue;
-    if (k->kind == CN_DIM_EQ)
-      assumptions_add_eq(c->facts.loaded, slacks[i]);
-    else
-      assumptions_add_ge(c->facts.loaded, slacks[i]);
-  }
-  assumptions_set_low_effort(c->facts.loaded, true);
+/* True if an unconditional constraint states the condition. */
+static bool is_stated(Checker *c, const Assumption *f, Constraint *const *all,
+                      Dim *const *slacks, uint32_t count) {
+  Dim *d = dim_resolve(c->dims, f->dim);
+  ConstraintKind kind = f->relation == ASSUME_EQ ? CN_DIM_EQ : CN_DIM_LE;
+  for (uint32_t i = 0; f->relation != ASSUME_NE && i < count; i++)
+    if (all[i] && slacks[i] && all[i]->kind == kind && !all[i]->assumptions &&
+        !all[i]->sufficient_only && dim_equal(slacks[i], d))
+      return true;
+  return false;
+}
+
+/* Drops conditions that unconditional constraints state. */
+static void drop_stated_conditions(Checker *c, Constraint **all,
+                                   Dim *const *slacks, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
     for (Assumption **f = all[i] ? &all[i]->assumptions : NULL; f && *f;)
-      if ((*f)->relation != ASSUME_NE &&
-          dim_entailed(c->facts.loaded, dim_resolve(c->dims, (*f)->dim),
-                       (*f)->relation == ASSUME_EQ))
+      if (is_stated(c, *f, all, slacks, count))
         *f = (*f)->outer;
       else
         f = &(*f)->outer;
-  assumptions_set_low_effort(c->facts.loaded, false);
 }
 
 static bool is_unknown(Checker *c, Dim *d) {
@@ -725,7 +717,7 @@ static Constraint **extract_constraints(Checker *c, uint32_t mark,
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
       slacks[i] = constraint_slack(c, taken.at[i]);
-  drop_implied_conditions(c, taken.at, slacks, taken.len);
+  drop_stated_conditions(c, taken.at, slacks, taken.len);
   drop_implied(c, taken.at, slacks, taken.len);
   for (uint32_t i = 0; i < taken.len; i++)
     if (taken.at[i])
