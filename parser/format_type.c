@@ -295,11 +295,28 @@ static PatPrecedence pat_precedence(const Pat *p) {
   return p->kind == PAT_CON && p->arg_count ? PATTERN_HEAD : PATTERN_ATOM;
 }
 
+/* `pat : type`, without parentheses. */
+static Doc *pat_with_type(Formatter *f, const Pat *p) {
+  Doc *pat = fmt_pat(f, p->args[0]);
+  Doc *type = fmt_type(f, p->type);
+  Doc *trailing = fmt_trailing_comments(f, p->span.end);
+  return DOC_CONCAT(f, pat, fmt_text(f, " : "), ALIGN(f, type), trailing);
+}
+
+/* An item of a tuple, a list or a shape, which has no types. */
+static Doc *pat_item_doc(Formatter *f, const Pat *p, bool in_shape) {
+  if (p->kind != PAT_ASCRIBE || in_shape)
+    return fmt_pat(f, p);
+  Doc *leading = fmt_leading_comments(f, p->span.start);
+  return fmt_with_comments(f, leading, pat_with_type(f, p), p->span, true,
+                           false);
+}
+
 static Doc *pats_doc(Formatter *f, const char *open, const Pat *p,
                      const char *close) {
   ItemVec items = {0};
   for (uint32_t i = 0; i < p->arg_count; i++)
-    ADD_ITEM(f, items, fmt_pat(f, p->args[i]), NULL);
+    ADD_ITEM(f, items, pat_item_doc(f, p->args[i], p->kind == PAT_SHAPE), NULL);
   return fmt_list(f, open, &items, close, p->span.end, LIST_GROUP);
 }
 
@@ -323,12 +340,8 @@ static Doc *pat_record_doc(Formatter *f, const Pat *p) {
 }
 
 static Doc *ascribed_pat_doc(Formatter *f, const Pat *p) {
-  Doc *pat = fmt_pat(f, p->args[0]);
-  Doc *type = fmt_type(f, p->type);
-  Doc *trailing = fmt_trailing_comments(f, p->span.end);
-  Doc *inside =
-      DOC_CONCAT(f, pat, fmt_text(f, " : "), ALIGN(f, type), trailing);
-  return DOC_CONCAT(f, fmt_text(f, "("), ALIGN(f, inside), fmt_text(f, ")"));
+  return DOC_CONCAT(f, fmt_text(f, "("), ALIGN(f, pat_with_type(f, p)),
+                    fmt_text(f, ")"));
 }
 
 static Doc *pat_form_doc(Formatter *f, const Pat *p) {

@@ -202,8 +202,8 @@ static void add_pat_field(ParseState *ps, PatFields *fields, PatField field);
 %type <binders> ids ranges binders
 %type <op> binop
 
-%type <pat> pat apat spat
-%type <pats> pats pats_opt spats spats_opt
+%type <pat> pat tpat apat spat
+%type <pats> tpats tpats_opt spats spats_opt
 %type <pat_fields> pat_fields
 %type <pat_field> pat_field
 
@@ -896,20 +896,19 @@ apat
     }
   | qcon                { $$ = pat_con(ps, $1, NULL, @$); }
   | "(" ")"             { $$ = pat_args(ps, PAT_TUPLE, NULL, @$); }
-  | "(" pat ")"         { $$ = $2; $$->span = @$; }
-  | "(" pat "," pats ")" {
+  | "(" tpat ")"        { $$ = $2; $$->span = @$; }
+  | "(" tpat "," tpats ")" {
       PatVec *all = FIRST(PatVec, $2);
       for (uint32_t i = 0; i < $4->len; i++)
         MORE(all, $4->at[i]);
       $$ = pat_args(ps, PAT_TUPLE, all, @$);
     }
-  | "(" pat ":" type ")" { $$ = pat_ascribe(ps, $2, $4, @$); }
   | "{" "}" {
       $$ = pat_record(ps, NEW(ps->arena, PatFields), @$);
     }
   | "{" pat_fields "}"  { $$ = pat_record(ps, $2, @$); }
   | "[" spats_opt "]"   { $$ = pat_args(ps, PAT_SHAPE, $2, @$); }
-  | "list" "[" pats_opt "]" { $$ = pat_args(ps, PAT_LIST, $3, @$); }
+  | "list" "[" tpats_opt "]" { $$ = pat_args(ps, PAT_LIST, $3, @$); }
   | "(" error ")"       { RESUME_AFTER(@$); $$ = pat_new(ps, PAT_WILD, @$); }
   | "{" error "}"       { RESUME_AFTER(@$); $$ = pat_new(ps, PAT_WILD, @$); }
   | "[" error "]"       { RESUME_AFTER(@$); $$ = pat_new(ps, PAT_WILD, @$); }
@@ -920,14 +919,20 @@ qcon
   | ID "." CON          { $$ = (Name){$1, $3, @$}; }
   ;
 
-pats_opt
-  : %empty              { $$ = NULL; }
-  | pats
+/* A pattern in parentheses or a list may have a type. */
+tpat
+  : pat
+  | pat ":" type        { $$ = pat_ascribe(ps, $1, $3, @$); }
   ;
 
-pats
-  : pat                 { $$ = FIRST(PatVec, $1); }
-  | pats "," pat        { $$ = $1; MORE($$, $3); }
+tpats_opt
+  : %empty              { $$ = NULL; }
+  | tpats
+  ;
+
+tpats
+  : tpat                { $$ = FIRST(PatVec, $1); }
+  | tpats "," tpat      { $$ = $1; MORE($$, $3); }
   ;
 
 spats_opt
