@@ -592,8 +592,8 @@ static void begin_module(CModule *m) {
   buffer_printf(&m->header,
                 "/* %s\n"
                 " *\n"
-                " * Tensors are row-major and contiguous.  f16 and bf16 "
-                "elements are their bits;\n"
+                " * Tensors are row-major and contiguous.  Floats of 8 and 16 "
+                "bits are their bits;\n"
                 " * bool elements are 0 or 1.  Results must not overlap any "
                 "other array.  Sizes\n"
                 " * come first; the comment of each array gives its shape.  A "
