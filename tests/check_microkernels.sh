@@ -102,6 +102,10 @@ refused 'it ends the process' \
 refused 'the C compiler failed (1): wrong.axn:' 'void tile(int a'
 refused 'tile' 'void other(void) {}'
 
+program 'void tile(int a' >'a"b\n.axn'
+"$AXON" 'a"b\n.axn' >out 2>&1 && fail 'a file with quotes'
+grep -qF 'a"b\n.axn:5: error' out || fail "a file with quotes: $(cat out)"
+
 # ---- schedules ----
 right=$(loop)
 refused 'no micro-kernel of the program is named other' "$right" '{micro=other}'

@@ -12,6 +12,7 @@
 #include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
+#include "support/json_writer.h"
 #include "support/mem.h"
 
 #include <dlfcn.h>
@@ -58,8 +59,10 @@ static void put_source(Buffer *out, const MicroKernel *m) {
   put_head(out, m, "checked");
   buffer_printf(out,
                 " {\n%s(a, a_row, a_term, b, b_term, terms, c, c_row, add);\n}"
-                "\n#line %u \"%s\"\n%s\n",
-                m->name, m->line, m->path, m->text);
+                "\n#line %u ",
+                m->name, m->line);
+  json_quote(out, m->path); /* a path in C has the same escapes */
+  buffer_printf(out, "\n%s\n", m->text);
 }
 
 /* ---- one case ---- */
