@@ -303,9 +303,9 @@ static Doc *pat_with_type(Formatter *f, const Pat *p) {
   return DOC_CONCAT(f, pat, fmt_text(f, " : "), ALIGN(f, type), trailing);
 }
 
-/* An item of a tuple, a list or a shape, which has no types. */
-static Doc *pat_item_doc(Formatter *f, const Pat *p, bool in_shape) {
-  if (p->kind != PAT_ASCRIBE || in_shape)
+/* An item.  That of a tuple needs no parentheses around its type. */
+static Doc *pat_item_doc(Formatter *f, const Pat *p, bool in_tuple) {
+  if (p->kind != PAT_ASCRIBE || !in_tuple)
     return fmt_pat(f, p);
   Doc *leading = fmt_leading_comments(f, p->span.start);
   return fmt_with_comments(f, leading, pat_with_type(f, p), p->span, true,
@@ -316,7 +316,7 @@ static Doc *pats_doc(Formatter *f, const char *open, const Pat *p,
                      const char *close) {
   ItemVec items = {0};
   for (uint32_t i = 0; i < p->arg_count; i++)
-    ADD_ITEM(f, items, pat_item_doc(f, p->args[i], p->kind == PAT_SHAPE), NULL);
+    ADD_ITEM(f, items, pat_item_doc(f, p->args[i], p->kind == PAT_TUPLE), NULL);
   return fmt_list(f, open, &items, close, p->span.end, LIST_GROUP);
 }
 

@@ -203,7 +203,7 @@ static void add_pat_field(ParseState *ps, PatFields *fields, PatField field);
 %type <op> binop
 
 %type <pat> pat tpat apat spat
-%type <pats> tpats tpats_opt spats spats_opt
+%type <pats> tpats pats pats_opt spats spats_opt
 %type <pat_fields> pat_fields
 %type <pat_field> pat_field
 
@@ -908,7 +908,7 @@ apat
     }
   | "{" pat_fields "}"  { $$ = pat_record(ps, $2, @$); }
   | "[" spats_opt "]"   { $$ = pat_args(ps, PAT_SHAPE, $2, @$); }
-  | "list" "[" tpats_opt "]" { $$ = pat_args(ps, PAT_LIST, $3, @$); }
+  | "list" "[" pats_opt "]" { $$ = pat_args(ps, PAT_LIST, $3, @$); }
   | "(" error ")"       { RESUME_AFTER(@$); $$ = pat_new(ps, PAT_WILD, @$); }
   | "{" error "}"       { RESUME_AFTER(@$); $$ = pat_new(ps, PAT_WILD, @$); }
   | "[" error "]"       { RESUME_AFTER(@$); $$ = pat_new(ps, PAT_WILD, @$); }
@@ -919,20 +919,25 @@ qcon
   | ID "." CON          { $$ = (Name){$1, $3, @$}; }
   ;
 
-/* A pattern in parentheses or a list may have a type. */
+/* In parentheses, a pattern may have a type. */
 tpat
   : pat
   | pat ":" type        { $$ = pat_ascribe(ps, $1, $3, @$); }
   ;
 
-tpats_opt
-  : %empty              { $$ = NULL; }
-  | tpats
-  ;
-
 tpats
   : tpat                { $$ = FIRST(PatVec, $1); }
   | tpats "," tpat      { $$ = $1; MORE($$, $3); }
+  ;
+
+pats_opt
+  : %empty              { $$ = NULL; }
+  | pats
+  ;
+
+pats
+  : pat                 { $$ = FIRST(PatVec, $1); }
+  | pats "," pat        { $$ = $1; MORE($$, $3); }
   ;
 
 spats_opt

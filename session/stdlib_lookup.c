@@ -75,10 +75,17 @@ bool stdlib_has_module(void *owner, Sym *module) {
   return false;
 }
 
+/* Other names are for the library itself. */
+static bool is_documented(const StdlibName *n) {
+  return strncmp(stdlib_files[n->file].text + n->start, "(**", 3) == 0;
+}
+
 void stdlib_each_name(void (*f)(void *, const char *name), void *arg) {
   char full[256];
   for (uint32_t i = 0; i < stdlib_name_count; i++) {
     const StdlibName *n = &stdlib_names[i];
+    if (!is_documented(n))
+      continue;
     snprintf(full, sizeof full, "%s%s%s", n->module, *n->module ? "." : "",
              n->name);
     f(arg, full);

@@ -38,8 +38,8 @@ typedef struct CheckHost {
      for the prelude. */
   Dec *(*library_definition)(void *owner, Sym *module, Sym *name);
   bool (*library_module)(void *owner, Sym *module); /* true if it exists */
-  /* Calls f for all library names, such as "nn.linear".  NULL if there is no
-     library. */
+  /* Calls f for all documented names of the library, such as "nn.linear".
+     NULL if there is no library. */
   void (*library_names)(void (*f)(void *, const char *name), void *arg);
   /* Receives a checked library definition.  The evaluator runs it at its first
      use. */
