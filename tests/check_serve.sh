@@ -11,7 +11,8 @@ python3 model.py tiny.gguf 2048 || fail 'model.py fails'
 
 server= port=
 start() { # start ARGUMENT...: sets `server` and `port`
-  "$AXON" serve --port 0 "$@" tiny.gguf >log 2>&1 &
+  : >log # the port of an earlier server is gone
+  "$AXON" serve --port 0 "$@" tiny.gguf >>log 2>&1 &
   server=$!
   for _ in {1..400}; do
     port=$(sed -n 's|.* ready at http://.*:\([0-9]*\)/.*|\1|p' log)
@@ -72,7 +73,8 @@ ended INT 0
 
 # Signals while the model loads, missing files, ports in use.
 start
-"$AXON" serve --port "$port" tiny.gguf >other 2>&1 && fail 'two have one port'
+timeout 60 "$AXON" serve --port "$port" tiny.gguf >other 2>&1
+[ $? = 1 ] || fail "two have one port: $(cat other)"
 grep -q 'cannot listen at 127.0.0.1' other || fail "a used port: $(cat other)"
 ended INT 0
 "$AXON" serve nothing.gguf >other 2>&1 && fail 'a missing model is served'

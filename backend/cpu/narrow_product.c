@@ -1,9 +1,9 @@
-/* Products of few rows with an operand that is stored in fewer bytes than its
- * numbers, such as weights of 4 bits.
+/* Products of few rows with an operand that is computed from several tensors of
+ * fewer bytes than its numbers, such as weights of 4 bits and their scales.
  *
  * Such an operand is read as it is, and its numbers are computed in registers,
  * once for a block of rows.  A packed copy would take more bytes than the
- * operand, and few rows would use it.  Lanes lie along the columns, and each
+ * operand, and only one of a single tensor is kept (prepack.c).  Lanes lie along the columns, and each
  * result adds its terms in order, so a row has the same bits in a product of
  * any number of rows up to MAX_NARROW_ROWS. */
 #include "backend/cpu/narrow_product.h"
@@ -33,11 +33,13 @@ static bool slides_along(const LoopNest *loop, const KernelOp *s, uint32_t v) {
 }
 
 /* The operand can be computed in vectors along v: its loads are contiguous
- * there, in bounds, and do not slide.  Some are of fewer bytes. */
+ * there, in bounds, and do not slide.  They are of several tensors, some of
+ * fewer bytes. */
 static bool is_narrow_along(const LoopNest *loop, const uint64_t *op_vars,
                             const bool *marks, uint32_t v) {
   uint32_t bytes = dtype_info[loop->outputs.at[0].dtype].bytes;
-  bool is_narrow = false;
+  bool is_narrow = false, has_several = false;
+  uint32_t first = UINT32_MAX;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     const KernelOp *s = &loop->ops.at[j];
     bool varies = marks[j] && (op_vars[j] >> v & 1);
@@ -52,8 +54,10 @@ static bool is_narrow_along(const LoopNest *loop, const uint64_t *op_vars,
         !loop_load_is_contiguous(loop, op_vars, s, v))
       return false;
     is_narrow |= dtype_info[s->dtype].bytes < bytes;
+    has_several |= first != UINT32_MAX && s->input != first;
+    first = s->input;
   }
-  return is_narrow;
+  return is_narrow && has_several;
 }
 
 /* The last parallel axis on which only the other operand depends; NO_AXIS:
