@@ -202,8 +202,8 @@ void dec_infer(Checker *c, Dec *dec, bool top, CoreDec **out) {
     break;
   case DEC_KERNEL:
   case DEC_SCHEDULE: /* the session reads those of the top level */
-    error_at(c, 523, dec->span,
-             "schedules and micro-kernels are declared at top level");
+    error_at(c, 523, dec->span, "%s are declared at top level",
+             dec->kind == DEC_KERNEL ? "micro-kernels" : "schedules");
     break;
   }
 }
