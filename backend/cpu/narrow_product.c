@@ -3,9 +3,9 @@
  *
  * Such an operand is read as it is, and its numbers are computed in registers,
  * once for a block of rows.  A packed copy would take more bytes than the
- * operand, and only one of a single tensor is kept (prepack.c).  Lanes lie along the columns, and each
- * result adds its terms in order, so a row has the same bits in a product of
- * any number of rows up to MAX_NARROW_ROWS. */
+ * operand, and only one of a single tensor is kept (prepack.c).  Lanes lie
+ * along the columns, and each result adds its terms in order, so a row has the
+ * same bits in a product of any number of rows up to MAX_NARROW_ROWS. */
 #include "backend/cpu/narrow_product.h"
 #include "machine/limits/cpu.h"
 #include "machine/limits/planner.h"
