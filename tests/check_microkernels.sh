@@ -106,6 +106,18 @@ program 'void tile(int a' >'a"b\n.axn'
 "$AXON" 'a"b\n.axn' >out 2>&1 && fail 'a file with quotes'
 grep -qF 'a"b\n.axn:5: error' out || fail "a file with quotes: $(cat out)"
 
+# ---- names ----
+# Names of generated code are free for the micro-kernel, and refused in its text.
+for name in kernel tile0 edge0 memcpy; do
+  program "$(loop)" | sed "s/\btile\b/$name/g" >named.axn
+  "$AXON" named.axn >got 2>&1
+  cmp -s expected got || fail "kernel $name: $(head -5 got)"
+done
+refused 'wrong.axn:4:' 'typedef float vf __attribute__((vector_size(128)));
+'"$(loop)"
+refused "'kernel'" 'static int kernel(void) { return 0; }
+'"$(loop)"
+
 # ---- schedules ----
 right=$(loop)
 refused 'no micro-kernel of the program is named other' "$right" '{micro=other}'

@@ -198,8 +198,8 @@ static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
   if (is_micro) {
     bool by_columns = gemm_rows_are_contiguous(t);
     buffer_printf(out, "%s(a, %s, %s, b, ldb, depth, c, ldc, more);\n}\n",
-                  t->micro->name, by_columns ? "1" : "lda",
-                  by_columns ? "lda" : "1");
+                  micro_kernel_function(e->arena, t->micro),
+                  by_columns ? "1" : "lda", by_columns ? "lda" : "1");
     return;
   }
   emit_micro_kernel_loop(e, t, &variant, out);
@@ -385,7 +385,7 @@ void emit_micro_kernel_texts(Emitter *e, Buffer *out) {
   for (uint32_t j = 0; j < e->kernel->loops.len; j++) {
     const MicroKernel *m = new_micro_kernel(e, j);
     if (m)
-      buffer_printf(out, "%s\n", m->text);
+      micro_kernel_put_text(out, m);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "backend/cpu/micro_kernel.h"
 
 #include "backend/cpu/compile_process.h"
+#include "backend/cpu/cpu.h"
 #include "machine/limits/cpu.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
@@ -46,21 +47,43 @@ static void put_head(Buffer *out, const MicroKernel *m, const char *name) {
                 name, type, type, type);
 }
 
+const char *micro_kernel_function(Arena *arena, const MicroKernel *m) {
+  return arena_printf(arena, "axn_micro_%s", m->name);
+}
+
 void micro_kernel_declare(Buffer *out, const MicroKernel *m) {
   buffer_puts(out, "static ");
-  put_head(out, m, m->name);
+  put_head(out, m, micro_kernel_function(out->arena, m));
   buffer_puts(out, ";\n");
 }
 
+void micro_kernel_put_text(Buffer *out, const MicroKernel *m) {
+  buffer_printf(out, "#define %s %s\n%s\n", m->name,
+                micro_kernel_function(out->arena, m), m->text);
+}
+
+/* Names of a generated kernel that the prelude does not have.  A text that
+ * defines one of them, or a name of the prelude, does not compile. */
+static const char generated_names[] =
+    "struct axn_micro_taken;\n"
+    "int kernel(struct axn_micro_taken *), fold(struct axn_micro_taken *),\n"
+    "tile0(struct axn_micro_taken *), edge0(struct axn_micro_taken *),\n"
+    "short0(struct axn_micro_taken *), less0(struct axn_micro_taken *);\n";
+
 static void put_source(Buffer *out, const MicroKernel *m) {
+  uint32_t width = cpu_vector_bytes() / dtype_info[m->dtype].bytes;
+  buffer_printf(out, " #define W %u\n", width); /* not that of a kernel */
+  buffer_puts(out, cpu_prelude(width));
+  buffer_puts(out, generated_names);
   micro_kernel_declare(out, m);
-  put_head(out, m, "checked");
+  put_head(out, m, "axn_micro_check");
   buffer_puts(out, ";\n");
-  put_head(out, m, "checked");
+  put_head(out, m, "axn_micro_check");
   buffer_printf(out,
                 " {\n%s(a, a_row, a_term, b, b_term, terms, c, c_row, add);\n}"
-                "\n#line %u ",
-                m->name, m->line);
+                "\n#define %s %s\n#line %u ",
+                micro_kernel_function(out->arena, m), m->name,
+                micro_kernel_function(out->arena, m), m->line);
   json_quote(out, m->path); /* a path in C has the same escapes */
   buffer_printf(out, "\n%s\n", m->text);
 }
@@ -231,6 +254,11 @@ _Noreturn static void run_child(MicroCheck *v, MicroFunction *function,
                 core = {0, 0};
   for (int number = 1; number < 32; number++)
     signal(number, SIG_DFL);
+  /* Ctrl-C is for the program, and no verdict. */
+  signal(SIGINT, SIG_IGN);
+  signal(SIGQUIT, SIG_IGN);
+  signal(SIGTERM, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
@@ -282,7 +310,7 @@ static const char *run_checks(Arena *arena, MicroFunction *function,
 static const char *check_object(Arena *arena, const char *path,
                                 const MicroKernel *m) {
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  void *function = library ? dlsym(library, "checked") : NULL;
+  void *function = library ? dlsym(library, "axn_micro_check") : NULL;
   const char *refusal =
       function ? run_checks(arena, (MicroFunction *)function, m)
                : arena_printf(arena, "it cannot be loaded: %.150s", dlerror());
@@ -312,6 +340,10 @@ static const char *compile_and_check(Arena *arena, const MicroKernel *m) {
 
 /* ---- verdicts ---- */
 
+/* Change it if the check becomes stricter: verdicts of earlier ones are not
+ * used. */
+enum { CHECK_VERSION = 2 };
+
 typedef struct KnownVerdict {
   struct KnownVerdict *next;
   ArtifactKey key;
@@ -323,7 +355,8 @@ static KnownVerdict *known_verdicts;
 static const ArtifactKind verdict_kind = {"micro", ".ok"};
 
 static ArtifactKey verdict_key(const MicroKernel *m) {
-  const uint32_t spec[] = {(uint32_t)m->dtype, m->rows, m->columns};
+  const uint32_t spec[] = {CHECK_VERSION, (uint32_t)m->dtype, m->rows,
+                           m->columns};
   const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
                                 {spec, sizeof spec},
                                 {m->name, strlen(m->name)},

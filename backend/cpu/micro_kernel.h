@@ -10,8 +10,12 @@
  * The verdict is kept, in memory and as an artifact.  Returns NULL, or the
  * reason for which it cannot be used, in the arena. */
 const char *micro_kernel_refusal(Arena *arena, const MicroKernel *m);
-/* Declares the function, static.  Its text comes behind all other code, so that
- * its macros change nothing else. */
+/* Its function in generated code. */
+const char *micro_kernel_function(Arena *arena, const MicroKernel *m);
+/* Declares the function, static. */
 void micro_kernel_declare(Buffer *out, const MicroKernel *m);
+/* Its text, which comes behind all other code, so that its macros change
+ * nothing else. */
+void micro_kernel_put_text(Buffer *out, const MicroKernel *m);
 
 #endif
