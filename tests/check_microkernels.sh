@@ -107,7 +107,7 @@ program 'void tile(int a' >'a"b\n.axn'
 grep -qF 'a"b\n.axn:5: error' out || fail "a file with quotes: $(cat out)"
 
 # ---- names ----
-# Names of generated code are free for the micro-kernel, and refused in its text.
+# Names of generated code are free for the micro-kernel, but not in its text.
 for name in kernel tile0 edge0 memcpy; do
   program "$(loop)" | sed "s/\btile\b/$name/g" >named.axn
   "$AXON" named.axn >got 2>&1

@@ -197,3 +197,24 @@ list_goldens() { # prints all golden cases of tests/, with paths from the root
     ! -path 'tests/data/*' | sort |
     while read -r file; do golden_cases "$file"; done | uniq
 }
+
+# Runs a few mutants by tests/SCRIPT, or those that MUTANTS and a word select.
+# MUTANTS=all runs all of them, MUTANTS=9 one in nine.
+run_mutants() { # run_mutants SCRIPT [WORD]
+  local script=$1 build=${BUILD:-$here} each=${MUTANTS:-15} program output
+  shift
+  [ "$each" = all ] && each=1
+  for program in python3 cc; do
+    command -v "$program" >/dev/null ||
+      { echo "skipped: no $program"; exit 0; }
+  done
+  grep -q 'fsanitize' "$build/Makefile" && {
+    echo 'skipped: a build with a sanitizer'
+    exit 0
+  }
+  export PYTHONDONTWRITEBYTECODE=1
+  mkdir "$work/mutants"
+  output=$(python3 "$here/tests/$script" "$here" "$build" "$work/mutants" \
+    "$each" "$@" 2>&1) || fail "$output"
+  [ -z "${MUTANTS-}" ] || tail -n 1 <<<"$output"
+}
