@@ -38,6 +38,19 @@ for file in model.safetensors tokenizer.json config.json; do
 done
 ln -s "$models/minilm" .
 
+# Sizes of config.json that do not fit each other or the weights.
+ln -s "$models"/minilm/{model.safetensors,tokenizer.json} other
+refused() { # refused EDIT MESSAGE
+  sed "$1" minilm/config.json >other/config.json
+  "$AXON" embed other x >found 2>&1
+  [ $? = 1 ] || fail "$1 is no error"
+  grep -qF "$2" found || fail "$1: $(cat found)"
+}
+refused '/hidden_size/s/384/385/' 'hidden_size is 385, and'
+refused '/attention_heads/s/12/0/' '0 heads cannot share 384 numbers'
+refused '/attention_heads/s/12/7/' '7 heads cannot share 384 numbers'
+refused '/hidden_layers/s/6/60/' 'it contains no tensor "encoder.layer.6.'
+
 "$AXON" embed minilm -o x.npy <texts.txt || fail 'a matrix is not saved'
 "$AXON" embed minilm <texts.txt >x.txt || fail 'numbers are not written'
 "$AXON" embed minilm --json <texts.txt >x.json || fail 'JSON is not written'
