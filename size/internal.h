@@ -19,7 +19,7 @@ enum {
   DIM_MAX_EXPONENT = 4096,
   DIM_MAX_LIMBS = 4096,
   /* number of atoms and terms; bounds printing and postfix */
-  DIM_MAX_WEIGHT = 1 << 16,
+  DIM_MAX_WEIGHT = 1 << 20,
   DIM_MAX_DEPTH = 500, /* nesting depth of atoms */
   DIM_MAX_RESOLVE_DEPTH =
       5000,          /* nesting depth through solved metas; bounds recursion */

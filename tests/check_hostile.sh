@@ -233,10 +233,10 @@ for last in 5 200; do
     printf "fun f"
     for (i = 0; i < 200; i++) printf " (a%d : f32[n%d])", i, i
     for (i = 0; i < 198; i++)
-      printf "%s n%d + n%d == n%d + %s%d", i ? "," : " given", i, i + 1,
-        (i * 7 + 3) % 200, last > 5 ? "n" : "", (i * 11 + 5) % last
+      printf "%s n%d + n%d == n%d + %s%d", (i ? "," : " given"), i, i + 1,
+        (i * 7 + 3) % 200, (last > 5 ? "n" : ""), (i * 11 + 5) % last
     print " = a0"
-  }' >p.axn
+  }' >p.axn || bad=1
   name="equations $last"
   ends fine check
 done

@@ -571,6 +571,14 @@ static bool require_cast_class(Checker *c, const TyVar *v, Type *cast) {
          require_class(c, &others, cast->cast.type);
 }
 
+/* The type inside nested lifts.  To normalize each of them takes quadratic
+   time. */
+static Type *lifted_type(Type *t) {
+  while (t->tag == TY_LIFT)
+    t = ty_root(t->lift.type);
+  return t;
+}
+
 /* Puts t into the class of v: data without functions, values that a loop can
  * stack, and the element type of its floats.  Returns false if t is not in the
  * class. */
@@ -608,7 +616,7 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
     return fits && (t->tag != TY_RECORD || !t->record.rest ||
                     require_class(c, v, t->record.rest));
   case TY_LIFT:
-    return require_class(c, v, t->lift.type);
+    return require_class(c, v, lifted_type(t));
   case TY_CAST:
     return require_cast_class(c, v, t);
   case TY_TENSOR: /* an undetermined element type is that of the floats */
