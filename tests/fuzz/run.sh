@@ -50,7 +50,8 @@ sources() { # prints the sources of all modules except cli/, also generated ones
   for tree in "$root" "$made"; do
     (cd "$tree" && find support primitives runtime show figure machine lexer \
       parser size typecheck diagnose tensor kernel plan backend eval session \
-      aot onnx editor plan_report repl -name '*.c' 2>/dev/null)
+      aot onnx editor plan_report repl \
+      -name '*.c' ! -name '*.pb-c.c' 2>/dev/null) # onnx/messages.c includes it
   done | sort -u
 }
 
