@@ -5,6 +5,7 @@
 #include "support/trap.h"
 #include "support/vec.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -20,6 +21,7 @@ enum { PAGE_BYTES = 4096, MIN_HUGE_PAGE_CHUNK_BYTES = 4 * 1024 * 1024 };
 typedef struct Chunk {
   struct Chunk *next;
   size_t size, used;
+  size_t dirty; /* the bytes from here on are zero */
   _Alignas(ALIGN) char bytes[];
 } Chunk;
 
@@ -59,7 +61,8 @@ void arena_reset(Arena *arena, size_t max_retained_bytes) {
     return;
   }
   retained->next = NULL;
-  memset(retained->bytes, 0, retained->used);
+  if (retained->dirty < retained->used)
+    retained->dirty = retained->used;
   retained->used = 0;
 }
 
@@ -91,16 +94,34 @@ static Chunk *chunk_add(Arena *arena, size_t need) {
   return chunk;
 }
 
-void *arena_alloc(Arena *arena, size_t size) {
+/* Takes bytes from the chunk, and clears those from `from` on. */
+static char *chunk_take(Chunk *chunk, size_t size, size_t from) {
+  char *p = chunk->bytes + chunk->used;
+  if (chunk->used + from < chunk->dirty) {
+    size_t end = chunk->dirty - chunk->used;
+    memset(p + from, 0, (size < end ? size : end) - from);
+  }
+  chunk->used += size;
+  return p;
+}
+
+static size_t aligned(size_t size) {
   if (size > PTRDIFF_MAX / 2)
     trap_raise(FAIL_MEMORY);
-  size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+  return (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+/* Memory that is zero from `from` on: the caller writes what is before. */
+static char *alloc_zero_from(Arena *arena, size_t size, size_t from) {
+  size = aligned(size);
   Chunk *chunk = arena->chunks;
   if (!chunk || chunk->size - chunk->used < size)
     chunk = chunk_add(arena, size);
-  void *p = chunk->bytes + chunk->used;
-  chunk->used += size;
-  return p;
+  return chunk_take(chunk, size, from);
+}
+
+void *arena_alloc(Arena *arena, size_t size) {
+  return alloc_zero_from(arena, size, 0);
 }
 
 char *arena_strndup(Arena *arena, const char *text, size_t len) {
@@ -130,12 +151,27 @@ char *arena_printf(Arena *arena, const char *format, ...) {
   return text;
 }
 
+/* True if `size` bytes at p are the last ones of the arena, and `more` follow
+   in the chunk. */
+static bool can_extend(const Arena *arena, const char *p, size_t size,
+                       size_t more) {
+  const Chunk *chunk = arena->chunks;
+  return chunk && p && p + size == chunk->bytes + chunk->used &&
+         chunk->size - chunk->used >= more;
+}
+
 void *vec_grow(Arena *arena, void *at, size_t item, uint32_t len,
                uint32_t *cap) {
   uint32_t bigger = *cap ? *cap * 2 : 4;
-  void *copy = arena_alloc(arena, item * bigger);
-  if (len)
-    memcpy(copy, at, item * len);
+  size_t old = aligned(item * *cap), size = aligned(item * bigger);
+  if (can_extend(arena, at, old, size - old)) {
+    chunk_take(arena->chunks, size - old, 0);
+  } else {
+    char *copy = alloc_zero_from(arena, size, item * len);
+    if (len)
+      memcpy(copy, at, item * len);
+    at = copy;
+  }
   *cap = bigger;
-  return copy;
+  return at;
 }
