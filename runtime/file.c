@@ -17,13 +17,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Smaller files are copied.  A mapped file changes when another program writes
- * to it, which is an error; only larger files are worth that. */
-enum { MIN_MMAP_BYTES = 64 * 1024 * 1024 };
+/* Tensors of smaller files are copied.  A mapped file changes when another
+ * program writes to it, which is an error; only larger files are worth that.
+ * Files with several tensors are mapped while they are read, so that a reader
+ * of one tensor does not read the others. */
+enum { MIN_MMAP_BYTES = 64 * 1024 * 1024, MIN_READ_MAPPED_BYTES = 1024 * 1024 };
 
 static const FileFormat *const formats[] = {
-    &npy_format, &npz_format, &safetensors_format, &gguf_format,
-    &csv_format, &tsv_format, &txt_format,         &bin_format,
+    &npy_format, &npz_format, &safetensors_format, &gguf_format, &pth_format,
+    &pt_format,  &csv_format, &tsv_format,         &txt_format,  &bin_format,
     &png_format, &pgm_format, &ppm_format};
 
 static const FileFormat *format_of(const char *path, Fault *fault) {
@@ -33,8 +35,9 @@ static const FileFormat *format_of(const char *path, Fault *fault) {
     if (strcasecmp(dot, formats[i]->extension) == 0)
       return formats[i];
   fault_set(fault, "\"%.400s\" has no known file extension", path);
-  fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, "
-                        ".gguf, .csv, .tsv, .txt, .bin, .png, .pgm or .ppm");
+  fault_set_help(
+      fault, "the extension must be .npy, .npz, .safetensors, "
+             ".gguf, .pth, .pt, .csv, .tsv, .txt, .bin, .png, .pgm or .ppm");
   return NULL;
 }
 
@@ -86,7 +89,8 @@ static bool map_all(InputFile *in, int fd, Fault *fault) {
   return true;
 }
 
-static bool read_or_map(InputFile *in, int fd, Fault *fault) {
+static bool read_or_map(InputFile *in, int fd, size_t least_mapped,
+                        Fault *fault) {
   struct stat info;
   if (fstat(fd, &info) != 0)
     return input_fault(in, fault, "%s", strerror(errno));
@@ -95,12 +99,14 @@ static bool read_or_map(InputFile *in, int fd, Fault *fault) {
   if (!S_ISREG(info.st_mode))
     return input_fault(in, fault, "it is not a regular file");
   in->size = (size_t)info.st_size;
-  if (in->size >= MIN_MMAP_BYTES)
+  in->stays = in->size >= MIN_MMAP_BYTES;
+  if (in->size >= least_mapped)
     return map_all(in, fd, fault);
   return read_all(in, fd, fault);
 }
 
-bool input_open(InputFile *in, const char *path, Fault *fault) {
+static bool open_input(InputFile *in, const char *path, size_t least_mapped,
+                       Fault *fault) {
   *in = (InputFile){.path = path};
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
@@ -111,11 +117,22 @@ bool input_open(InputFile *in, const char *path, Fault *fault) {
                             "may differ from the folder of the program");
     return false;
   }
-  bool ok = read_or_map(in, fd, fault);
+  bool ok = read_or_map(in, fd, least_mapped, fault);
   close(fd);
   if (!ok)
     input_close(in);
   return ok;
+}
+
+bool input_open(InputFile *in, const char *path, Fault *fault) {
+  return open_input(in, path, MIN_MMAP_BYTES, fault);
+}
+
+static bool open_tensors(InputFile *in, const FileFormat *format,
+                         const char *path, Fault *fault) {
+  return open_input(in, path,
+                    format->list_names ? MIN_READ_MAPPED_BYTES : MIN_MMAP_BYTES,
+                    fault);
 }
 
 void input_close(InputFile *in) {
@@ -174,7 +191,7 @@ static bool may_stay(const InputFile *in, size_t offset,
                      const TensorHeader *header) {
   int64_t count;
   size_t bytes;
-  return in->mapped && header->dtype != DT_BOOL &&
+  return in->mapped && in->stays && header->dtype != DT_BOOL &&
          (uintptr_t)(in->bytes + offset) % dtype_info[header->dtype].bytes ==
              0 &&
          shape_count_and_bytes(header->dtype, header->rank, header->shape,
@@ -308,7 +325,7 @@ bool file_read_header(const char *path, const LoadOptions *options,
   const FileFormat *format = format_of(path, fault);
   InputFile in;
   options = options ? options : &default_options;
-  if (!format || !input_open(&in, path, fault))
+  if (!format || !open_tensors(&in, format, path, fault))
     return false;
   bool ok = check_no_name(format, &in, options, fault) &&
             format->read_header(&in, options, out, fault);
@@ -322,7 +339,7 @@ Tensor *file_load(const char *path, const LoadOptions *options, Fault *fault) {
   const FileFormat *format = format_of(path, fault);
   InputFile in;
   options = options ? options : &default_options;
-  if (!format || !input_open(&in, path, fault))
+  if (!format || !open_tensors(&in, format, path, fault))
     return NULL;
   Tensor *t = NULL;
   if (check_no_name(format, &in, options, fault))
@@ -353,7 +370,8 @@ bool file_has_structures(const char *path, Fault *fault) {
   if (format && format->load_all)
     return true;
   fault_set(fault, "\"%.400s\" cannot contain a structure", path);
-  fault_set_help(fault, "the extension must be .safetensors or .gguf");
+  fault_set_help(fault,
+                 "the extension must be .safetensors, .gguf, .pth or .pt");
   return false;
 }
 
@@ -361,7 +379,8 @@ bool file_load_all(const char *path, NamedTensors *out, Fault *fault) {
   *out = (NamedTensors){0};
   const FileFormat *format = format_of(path, fault);
   InputFile in;
-  if (!file_has_structures(path, fault) || !input_open(&in, path, fault))
+  if (!file_has_structures(path, fault) ||
+      !open_tensors(&in, format, path, fault))
     return false;
   bool ok = format->load_all(&in, out, fault);
   ok = is_whole(&in, fault) && ok;
@@ -390,7 +409,7 @@ const char **file_names(const char *path, Arena *arena, uint32_t *count,
   InputFile in;
   EntryNames names = {0};
   *count = 0;
-  if (!format || !input_open(&in, path, fault))
+  if (!format || !open_tensors(&in, format, path, fault))
     return NULL;
   bool ok = !format->list_names || format->list_names(&in, &names, fault);
   ok = is_whole(&in, fault) && ok;
@@ -421,6 +440,15 @@ bool output_fault(const OutputFile *out, Fault *fault, const char *format,
   vsnprintf(why, sizeof why, format, args);
   va_end(args);
   fault_set(fault, "cannot write \"%.200s\": %.280s", out->path, why);
+  return false;
+}
+
+bool output_unsupported(OutputFile *out, uint32_t count,
+                        const char *const *names, Tensor *const *tensors,
+                        Fault *fault) {
+  (void)count, (void)names, (void)tensors;
+  output_fault(out, fault, "Axon does not write this format");
+  fault_set_help(fault, "write .safetensors");
   return false;
 }
 

@@ -220,7 +220,8 @@ static void keep_mapping(Mapped *m) {
 /* A header with many tokens takes as long to read as some tensors, so readers
  * of one mapping share it. */
 static void share_header(Gguf *g) {
-  Header *note = g->in.mapped ? mem_try_alloc(sizeof *note) : NULL;
+  Header *note =
+      g->in.mapped && g->in.stays ? mem_try_alloc(sizeof *note) : NULL;
   if (!note)
     return;
   *note = g->header;
@@ -464,13 +465,5 @@ static bool load_all(InputFile *in, NamedTensors *out, Fault *fault) {
   return ok;
 }
 
-static bool save(OutputFile *out, uint32_t count, const char *const *names,
-                 Tensor *const *tensors, Fault *fault) {
-  (void)count, (void)names, (void)tensors;
-  output_fault(out, fault, "Axon does not write this format");
-  fault_set_help(fault, "write .safetensors");
-  return false;
-}
-
 const FileFormat gguf_format = {".gguf",    read_header, load,
-                                list_names, load_all,    save};
+                                list_names, load_all,    output_unsupported};

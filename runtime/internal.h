@@ -60,6 +60,7 @@ typedef struct InputFile {
   const uint8_t *bytes;
   size_t size;
   Mapped *mapped;
+  bool stays; /* tensors may lie in the mapping */
   void *heap;
 } InputFile;
 
@@ -104,6 +105,10 @@ typedef struct OutputFile {
 /* Sets the fault 'cannot write "path": ...'.  Returns false. */
 bool output_fault(const OutputFile *out, Fault *fault, const char *format, ...)
     PRINTF_LIKE(3, 4);
+/* `save` of formats that Axon only reads */
+bool output_unsupported(OutputFile *out, uint32_t count,
+                        const char *const *names, Tensor *const *tensors,
+                        Fault *fault);
 
 /* One row per file format.  Readers never raise. `save` may raise, and then
  * owns nothing but its OutputFile. file_save detects errors of out->file. */
@@ -121,8 +126,8 @@ typedef struct FileFormat {
                Tensor *const *tensors, Fault *fault);
 } FileFormat;
 extern const FileFormat npy_format, npz_format, safetensors_format, gguf_format,
-    csv_format, tsv_format, txt_format, bin_format, png_format, pgm_format,
-    ppm_format;
+    pth_format, pt_format, csv_format, tsv_format, txt_format, bin_format,
+    png_format, pgm_format, ppm_format;
 
 /* ---- decompression_limit.c: bombs ---- */
 

@@ -240,7 +240,7 @@ typedef struct LoadOptions {
 
 /* Sets a fault if AXON_FILE_LIMIT is not a size. */
 bool file_check_env(Fault *fault);
-/* The extension decides: .npy .npz .safetensors .csv .tsv .png .pgm .ppm.  The
+/* The extension decides: .npy .npz .safetensors .gguf .pth .csv .png ...  The
  * file need not exist. */
 bool file_has_known_extension(const char *path, Fault *fault);
 bool file_read_header(const char *path, const LoadOptions *options,
@@ -261,7 +261,8 @@ typedef struct NamedTensors {
   char *text; /* the names */
 } NamedTensors;
 
-/* True if the extension is .safetensors or .gguf; otherwise sets a fault. */
+/* True if the extension is .safetensors, .gguf, .pth or .pt; otherwise sets a
+ * fault. */
 bool file_has_structures(const char *path, Fault *fault);
 /* Reads all tensors of such a file.  On success the caller frees them
  * with named_tensors_free. */

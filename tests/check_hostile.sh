@@ -335,13 +335,13 @@ rm -f ./*.npz ./*.png ./*.safetensors
 # error or a tensor.
 name='hostile data'
 rm -f -- *.csv
-for file in "$here"/tests/fuzz/seeds/*/*.{npy,npz,png,csv,safetensors} \
+for file in "$here"/tests/fuzz/seeds/*/*.{npy,npz,png,csv,safetensors,pth,pt} \
   pipe.npy zero.npy folder.npy /dev/zero; do
   echo "do print (load \"$file\" : f32[...s])" >p.axn
   name="loading $file"
   ends any run
 done
-for file in "$here"/tests/fuzz/seeds/*/[!h]*.{npy,npz,png,safetensors}; do
+for file in "$here"/tests/fuzz/seeds/*/[!h]*.{npy,npz,png,safetensors,pth}; do
   size=$(stat -c %s "$file")
   for part in 0 3 7; do
     cut=cut$part.${file##*.}

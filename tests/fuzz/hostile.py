@@ -134,6 +134,84 @@ two = (ONE % ("[4]", "[0,16]"))[:-1] + "," + (ONE % ("[4]", "[0,16]"))[1:]
 write("safetensors/overlap.safetensors",
       safetensors(two.replace('"a"', '"b"', 1), bytes(16)))
 
+# ---- files of torch.save ----
+
+
+def text(x):
+    return b"X" + struct.pack("<I", len(x)) + x.encode()
+
+
+def number(x):
+    return b"\x8a\x08" + struct.pack("<q", x)
+
+
+def numbers(xs):
+    return b"(" + b"".join(map(number, xs)) + b"t"
+
+
+def storage(key="0", view=b""):
+    return (b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text(key) +
+            text("cpu") + number(4) + view + b"tQ")
+
+
+def tensor(shape, strides, offset=0, **options):
+    return (b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage(**options) +
+            number(offset) + numbers(shape) + numbers(strides) +
+            b"\x89NtR")
+
+
+MAGIC = (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."
+         b"\x80\x02}.")
+
+
+def pickle(*entries):
+    return b"\x80\x02}(" + b"".join(entries) + b"u."
+
+
+def old(name, value, keys=("0",), count=4, data=bytes(16)):
+    write("pth/%s.pth" % name, MAGIC + value + b"\x80\x02](" + b"".join(
+        map(text, keys)) + b"e." + struct.pack("<q", count) + data)
+
+
+def new(name, value, **entries):
+    files = [("x/data.pkl", value), ("x/data/0", bytes(16))]
+    write("pth/%s.pth" % name, npz(*files, *[
+        ("x/" + k, v) for k, v in entries.items()]))
+
+
+a = text("a")
+fine = pickle(a, tensor([2, 2], [1, 2]))
+runs = pickle(a, b"cos\nsystem\n(" + text("echo it ran") + b"tR")
+old("plain", fine)
+old("runs", runs)
+new("runs_zip", runs)
+old("other_name", pickle(a, b"cbuiltins\neval\n"))
+old("build", pickle(a, b"ccollections\nOrderedDict\n)R}" + a + b"Nsb"), ())
+old("overflow", pickle(a, tensor([2**40, 2**40], [2**40, 2**40])))
+old("large", pickle(a, tensor([2**40], [0])))
+old("negative", pickle(a, tensor([-2, 2], [1, 2])))
+old("stride", pickle(a, tensor([2, 2], [1, -2])))
+old("outside", pickle(a, tensor([2, 2], [1, 2], 1)))
+old("ranks", pickle(a, tensor([1] * 40, [1] * 40)))
+old("view", pickle(a, tensor([4], [1], view=b"(" + text("v") + number(2) +
+                             number(4) + b"t")))
+old("keys", fine, ("1",))
+old("twice", fine, ("0", "0"))
+old("claims", fine, count=2**61)
+old("short", fine, data=bytes(7))
+old("memo", pickle(a, b"Nr\xff\xff\xff\x7f"))
+old("itself", b"\x80\x02}q\x00" + a + b"h\x00s.", ())
+old("deep", pickle(a, b"]" * 5000 + b"a" * 4999), ())
+share = b"".join(b"](h%ch%ceq%c0" % (i, i, i + 1) for i in range(60))
+old("shares", b"\x80\x02Nq\x000" + share + b"h%c." % 60, ())
+old("marks", b"\x80\x02" + b"(" * 5000 + b".")
+new("missing", pickle(a, tensor([4], [1], key="7")))
+new("order", fine, byteorder=b"middle")
+new("big", fine, byteorder=b"big")
+new("program", fine, **{"constants.pkl": fine})
+write("pth/pops.pth", b"((1((.")
+write("pth/none.pth", npz(("x/data.txt", b"")))
+
 # ---- .csv ----
 
 write("csv/open.csv", b'"abc\n1,2\n')

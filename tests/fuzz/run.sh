@@ -19,7 +19,7 @@ set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-5}
 shift $(($# > 0))
-names=${*:-check parse csv npy npz png safetensors gguf tokenizer onnx}
+names=${*:-check parse csv npy npz png safetensors gguf pth tokenizer onnx}
 found=${FUZZ_FOUND:-$PWD}
 made=${BUILD:-$root}
 build=${FUZZ_BUILD:-}

@@ -1,0 +1,319 @@
+/* Finds the tensors in the pickle of a file of torch.save.  A state_dict is a
+ * dictionary of tensors; a checkpoint holds some of them beside numbers.  The
+ * names of nested entries are joined by dots: model.layer.weight. */
+#include "runtime/pth.h"
+#include "support/buffer.h"
+#include "support/mem.h"
+#include "support/utf8.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+  MAX_DEPTH = 64,
+  /* All names may take this many bytes for each byte of the pickle. */
+  NAME_BYTES_PER_VALUE = 64,
+};
+
+const char pth_wanted[] =
+    "save only the tensors: torch.save(model.state_dict(), \"model.pth\")";
+
+#define FUNCTIONS(F)                              \
+  F(ORDERED_DICT, "collections.OrderedDict")      \
+  F(TENSOR, "torch._utils._rebuild_tensor")       \
+  F(TENSOR_2, "torch._utils._rebuild_tensor_v2")  \
+  F(TENSOR_3, "torch._utils._rebuild_tensor_v3")  \
+  F(PARAMETER, "torch._utils._rebuild_parameter") \
+  F(SIZE, "torch.Size")                           \
+  F(UNTYPED, "torch.storage.UntypedStorage")      \
+  F(OLD_UNTYPED, "torch.UntypedStorage")
+
+/* name, name of the storage ("": it has none), dtype, bytes, complex */
+#define ELEMENTS(E)                                                  \
+  E("torch.float64", "torch.DoubleStorage", DT_F64, 8, false)        \
+  E("torch.float32", "torch.FloatStorage", DT_F32, 4, false)         \
+  E("torch.float16", "torch.HalfStorage", DT_F16, 2, false)          \
+  E("torch.bfloat16", "torch.BFloat16Storage", DT_BF16, 2, false)    \
+  E("torch.float8_e4m3fn", "", DT_F8_E4M3, 1, false)                 \
+  E("torch.float8_e5m2", "", DT_F8_E5M2, 1, false)                   \
+  E("torch.int64", "torch.LongStorage", DT_I64, 8, false)            \
+  E("torch.int32", "torch.IntStorage", DT_I32, 4, false)             \
+  E("torch.int16", "torch.ShortStorage", DT_NONE, 2, false)          \
+  E("torch.int8", "torch.CharStorage", DT_I8, 1, false)              \
+  E("torch.uint8", "torch.ByteStorage", DT_U8, 1, false)             \
+  E("torch.uint16", "", DT_NONE, 2, false)                           \
+  E("torch.uint32", "", DT_NONE, 4, false)                           \
+  E("torch.uint64", "", DT_NONE, 8, false)                           \
+  E("torch.bool", "torch.BoolStorage", DT_BOOL, 1, false)            \
+  E("torch.complex64", "torch.ComplexFloatStorage", DT_F32, 8, true) \
+  E("torch.complex128", "torch.ComplexDoubleStorage", DT_F64, 16, true)
+
+#define ROW(name, storage, dtype, bytes, pairs) {name, dtype, bytes, pairs},
+static const PthElement elements[] = {ELEMENTS(ROW)};
+
+#define FUNCTION_ID(id, name) NAME_##id,
+enum {
+  FUNCTIONS(FUNCTION_ID) FIRST_STORAGE,
+  FIRST_DTYPE = FIRST_STORAGE + ARRAY_LEN(elements),
+};
+
+#define FUNCTION_NAME(id, name) name,
+#define STORAGE_NAME(name, storage, dtype, bytes, pairs) storage,
+#define DTYPE_NAME(name, storage, dtype, bytes, pairs) name,
+
+const char *const *pth_names(size_t *count) {
+  static const char *const names[] = {
+      FUNCTIONS(FUNCTION_NAME) ELEMENTS(STORAGE_NAME) ELEMENTS(DTYPE_NAME)};
+  *count = ARRAY_LEN(names);
+  return names;
+}
+
+/* The element type of a name behind `first`, or NULL. */
+static const PthElement *element_of(const PickleValue *v, uint32_t first) {
+  if (v->kind != PICKLE_NAME || v->name < first ||
+      v->name >= first + ARRAY_LEN(elements))
+    return NULL;
+  return &elements[v->name - first];
+}
+
+static bool damaged(const PthFile *file, Fault *fault) {
+  return input_fault(&file->in, fault, "its pickle is no valid tensor");
+}
+
+/* ---- storages: ("storage", type, key, device, elements[, view]) ---- */
+
+static bool get_count(const PickleValue *v, uint64_t *out) {
+  *out = (uint64_t)v->integer;
+  return v->kind == PICKLE_INT && v->integer >= 0;
+}
+
+/* A view of an old file: (key, first element, elements). */
+static bool read_view(PthStorage *s, const PickleValue *view) {
+  uint64_t width = s->element ? s->element->bytes : 1;
+  if (view->kind == PICKLE_NONE)
+    return true;
+  return view->kind == PICKLE_TUPLE && view->items->count == 3 &&
+         get_count(&view->items->at[1], &s->view_start) &&
+         get_count(&view->items->at[2], &s->view_bytes) &&
+         !__builtin_mul_overflow(s->view_start, width, &s->view_start) &&
+         !__builtin_mul_overflow(s->view_bytes, width, &s->view_bytes);
+}
+
+static bool read_storage(PthStorage *s, const PickleItems *id) {
+  if (id->count < 5 || !pickle_is_text(&id->at[0], "storage") ||
+      id->at[1].kind != PICKLE_NAME || id->at[2].kind != PICKLE_TEXT)
+    return false;
+  s->element = element_of(&id->at[1], FIRST_STORAGE);
+  if (!s->element && id->at[1].name != NAME_UNTYPED &&
+      id->at[1].name != NAME_OLD_UNTYPED)
+    return false;
+  s->key = id->at[2].text;
+  s->key_len = id->at[2].len;
+  s->view_bytes = UINT64_MAX;
+  return id->count < 6 || read_view(s, &id->at[5]);
+}
+
+bool pth_find_storages(PthFile *file, const Pickle *p, Fault *fault) {
+  file->storages = NEW_ARRAY(file->arena, PthStorage, p->stored.count + 1);
+  file->storage_count = p->stored.count;
+  for (uint32_t i = 0; i < p->stored.count; i++)
+    if (!read_storage(&file->storages[i], p->stored.at[i].items))
+      return input_fault(&file->in, fault,
+                         "its pickle has a storage that is none of torch.save");
+  return true;
+}
+
+/* ---- tensors ---- */
+
+/* A tuple of numbers, perhaps as torch.Size. */
+static const PickleItems *numbers_of(const PickleValue *v) {
+  if (v->kind == PICKLE_CALL && v->name == NAME_SIZE &&
+      v->call->arguments.count == 1)
+    v = &v->call->arguments.at[0];
+  return v->kind == PICKLE_TUPLE || v->kind == PICKLE_LIST ? v->items : NULL;
+}
+
+/* There is room for one more axis. */
+static bool read_shape(PthFile *file, PthTensor *t, const PickleItems *sizes,
+                       const PickleItems *strides) {
+  if (!sizes || !strides || sizes->count != strides->count ||
+      sizes->count > MAX_RANK)
+    return false;
+  t->rank = sizes->count;
+  t->shape = NEW_ARRAY(file->arena, int64_t, t->rank + 1);
+  t->strides = NEW_ARRAY(file->arena, uint64_t, t->rank + 1);
+  for (uint32_t i = 0; i < sizes->count; i++) {
+    if (sizes->at[i].kind != PICKLE_INT || sizes->at[i].integer < 0 ||
+        !get_count(&strides->at[i], &t->strides[i]))
+      return false;
+    t->shape[i] = sizes->at[i].integer;
+  }
+  return true;
+}
+
+/* A complex number is two numbers along an added last axis. */
+static bool split_pairs(PthTensor *t) {
+  if (t->rank == MAX_RANK ||
+      __builtin_mul_overflow(t->offset, (uint64_t)2, &t->offset))
+    return false;
+  for (uint32_t i = 0; i < t->rank; i++)
+    if (__builtin_mul_overflow(t->strides[i], (uint64_t)2, &t->strides[i]))
+      return false;
+  t->shape[t->rank] = 2;
+  t->strides[t->rank++] = 1;
+  return true;
+}
+
+/* (storage, offset, sizes, strides, ...); the third version names the element
+ * type in its seventh argument. */
+static bool read_tensor(PthFile *file, const PickleValue *v, PthTensor *t) {
+  const PickleItems *a = &v->call->arguments;
+  *t = (PthTensor){0};
+  if (a->count < 4 || a->at[0].kind != PICKLE_STORED ||
+      !get_count(&a->at[1], &t->offset) ||
+      !read_shape(file, t, numbers_of(&a->at[2]), numbers_of(&a->at[3])))
+    return false;
+  t->storage = a->at[0].len;
+  t->element = file->storages[t->storage].element;
+  if (v->name == NAME_TENSOR_3)
+    t->element = a->count < 7 ? NULL : element_of(&a->at[6], FIRST_DTYPE);
+  return t->element && (!t->element->has_pairs || split_pairs(t));
+}
+
+/* ---- names ---- */
+
+typedef struct Walk {
+  PthFile *file;
+  Buffer name; /* of the value, NUL-terminated */
+  size_t values, name_bytes, pickle_bytes;
+} Walk;
+
+/* Names are copied, also for values that are no tensors. */
+static bool count_name(Walk *w, size_t len, Fault *fault) {
+  w->name_bytes += len;
+  return w->name_bytes <= NAME_BYTES_PER_VALUE * (w->pickle_bytes + 64) ||
+         input_fault(&w->file->in, fault, "the names in it are too long");
+}
+
+static bool walk(Walk *w, const PickleValue *v, uint32_t depth, Fault *fault);
+
+static bool add_tensor(Walk *w, const PickleValue *v, Fault *fault) {
+  PthFile *file = w->file;
+  const char *name = w->name.len ? w->name.text : "tensor";
+  PthTensor t;
+  if (!read_tensor(file, v, &t))
+    return damaged(file, fault);
+  if (utf8_valid_prefix(name, strlen(name)) < strlen(name))
+    return input_fault(&file->in, fault, "the name of a tensor is no UTF-8");
+  if (file->tensor_count == file->tensor_cap) {
+    uint32_t cap = file->tensor_cap ? file->tensor_cap * 2 : 16;
+    PthTensor *all = NEW_ARRAY(file->arena, PthTensor, cap);
+    if (file->tensor_count)
+      memcpy(all, file->tensors, sizeof *all * file->tensor_count);
+    file->tensors = all;
+    file->tensor_cap = cap;
+  }
+  file->tensors[file->tensor_count++] = t;
+  return count_name(w, w->name.len, fault) &&
+         (names_add(&file->names, name) || input_no_memory(&file->in, fault));
+}
+
+/* Walks the value of a key, whose name is behind that of its container. */
+static bool walk_entry(Walk *w, const PickleValue *key, const PickleValue *v,
+                       uint32_t depth, Fault *fault) {
+  size_t len = w->name.len;
+  if (key->kind == PICKLE_TEXT && (!key->len || memchr(key->text, 0, key->len)))
+    return input_fault(&w->file->in, fault, "the name of a tensor is empty");
+  if (!count_name(w, key->len, fault))
+    return false;
+  if (len)
+    buffer_putc(&w->name, '.');
+  if (key->kind == PICKLE_TEXT)
+    buffer_add(&w->name, key->text, key->len);
+  else
+    buffer_printf(&w->name, "%" PRId64, key->integer);
+  bool ok = walk(w, v, depth, fault);
+  w->name.len = len;
+  if (w->name.text)
+    w->name.text[len] = 0;
+  return ok;
+}
+
+static bool walk_pairs(Walk *w, const PickleItems *items, uint32_t depth,
+                       Fault *fault) {
+  for (uint32_t i = 0; i + 1 < items->count; i += 2) {
+    const PickleValue *key = &items->at[i];
+    if (key->kind != PICKLE_TEXT && key->kind != PICKLE_INT)
+      w->file->others++;
+    else if (!walk_entry(w, key, &items->at[i + 1], depth, fault))
+      return false;
+  }
+  return true;
+}
+
+static bool walk_list(Walk *w, const PickleItems *items, uint32_t depth,
+                      Fault *fault) {
+  for (uint32_t i = 0; i < items->count; i++) {
+    PickleValue key = {.kind = PICKLE_INT, .integer = i};
+    if (!walk_entry(w, &key, &items->at[i], depth, fault))
+      return false;
+  }
+  return true;
+}
+
+/* OrderedDict() with items, or OrderedDict([(key, value), ...]). */
+static bool walk_ordered(Walk *w, const PickleCall *c, uint32_t depth,
+                         Fault *fault) {
+  const PickleItems *a = &c->arguments;
+  const PickleItems *pairs =
+      a->count && a->at[0].kind == PICKLE_LIST ? a->at[0].items : NULL;
+  for (uint32_t i = 0; pairs && i < pairs->count; i++) {
+    const PickleValue *pair = &pairs->at[i];
+    if ((pair->kind != PICKLE_TUPLE && pair->kind != PICKLE_LIST) ||
+        pair->items->count != 2)
+      return damaged(w->file, fault);
+    if (!walk_pairs(w, pair->items, depth, fault))
+      return false;
+  }
+  return walk_pairs(w, &c->items, depth, fault);
+}
+
+static bool walk_call(Walk *w, const PickleValue *v, uint32_t depth,
+                      Fault *fault) {
+  const PickleItems *a = &v->call->arguments;
+  switch (v->name) {
+  case NAME_TENSOR:
+  case NAME_TENSOR_2:
+  case NAME_TENSOR_3:
+    return add_tensor(w, v, fault);
+  case NAME_PARAMETER:
+    return a->count ? walk(w, &a->at[0], depth, fault)
+                    : damaged(w->file, fault);
+  case NAME_ORDERED_DICT:
+    return walk_ordered(w, v->call, depth, fault);
+  }
+  w->file->others++;
+  return true;
+}
+
+static bool walk(Walk *w, const PickleValue *v, uint32_t depth, Fault *fault) {
+  if (depth > MAX_DEPTH || w->values++ > w->pickle_bytes)
+    return input_fault(&w->file->in, fault,
+                       "its containers are too deep, or contain one another");
+  if (v->kind == PICKLE_DICT)
+    return walk_pairs(w, v->items, depth + 1, fault);
+  if (v->kind == PICKLE_LIST || v->kind == PICKLE_TUPLE)
+    return walk_list(w, v->items, depth + 1, fault);
+  if (v->kind == PICKLE_CALL)
+    return walk_call(w, v, depth + 1, fault);
+  w->file->others++;
+  return true;
+}
+
+bool pth_find_tensors(PthFile *file, const PickleValue *root,
+                      size_t pickle_bytes, Fault *fault) {
+  Walk w = {.file = file,
+            .name = {.arena = file->arena},
+            .pickle_bytes = pickle_bytes};
+  return walk(&w, root, 0, fault);
+}
