@@ -75,14 +75,16 @@ Epoch clock_epoch(const SimThread *t) {
 
 /* ---- shadow cells ---- */
 
-static void agent_text(const SimRun *r, const SimThread *t, Epoch stamp,
-                       uint32_t site, char *out, size_t size) {
+void agent_describe(const SimRun *r, const SimThread *t, Epoch stamp,
+                    uint32_t site, char *out, size_t size) {
   static const char *const kinds[] = {
       [AGENT_THREAD] = "thread",
       [AGENT_CP_ASYNC] = "cp.async of thread",
       [AGENT_BULK_STORE] = "the bulk store of thread",
       [AGENT_TMA_LOAD] = "the load that arrives at the mbarrier at",
-      [AGENT_WGMMA] = "wgmma of warpgroup"};
+      [AGENT_WGMMA] = "wgmma of warpgroup",
+      [AGENT_TCGEN05] = "tcgen05.mma of thread",
+      [AGENT_TMEM_LOAD] = "tcgen05.ld of warp"};
   const SimCluster *c = t->block->cluster;
   Agent a = c->agents[stamp >> 32 & 0xffff];
   char place[SIM_TEXT_BYTES], block[40] = "";
@@ -97,7 +99,7 @@ static void agent_text(const SimRun *r, const SimThread *t, Epoch stamp,
 static bool fail_race(SimRun *r, const ShadowAccess *t, uint32_t at,
                       Epoch before, uint32_t site, bool wrote, bool unfenced) {
   char who[2 * SIM_TEXT_BYTES];
-  agent_text(r, t->thread, before, site, who, sizeof who);
+  agent_describe(r, t->thread, before, site, who, sizeof who);
   return sim_fail(r, t->thread, t->site,
                   "%s shared memory at 0x%x, which %s %s: %s",
                   t->write ? "writes" : "reads", SIM_SHARED_BASE + at, who,
