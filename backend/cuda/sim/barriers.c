@@ -219,17 +219,17 @@ static bool take_arrival(SimRun *r, const SimThread *t, Mbarrier *m, int line) {
 }
 
 bool mbarrier_arrive_async(SimRun *r, Mbarrier *m, SimBlock *block,
-                           const SimThread *by, uint32_t agent, uint32_t group,
+                           const SimThread *by, const VectorClock *clock,
                            int line) {
-  const SimCluster *k = block->cluster;
   if (!block->live_threads)
     return sim_fail(r, by, (uint32_t)line,
                     "arrives at an mbarrier of a block that has ended");
   if (!take_arrival(r, by, m, line))
     return false;
-  for (uint32_t half = 0; half <= k->fenced; half++)
-    if (m->arriving_clock[half * k->max_agents + agent] < group)
-      m->arriving_clock[half * k->max_agents + agent] = group;
+  if (block == by->block)
+    clock_join(block->cluster, m->arriving_clock, clock);
+  else
+    clock_join_remote(block->cluster, m->arriving_clock, clock);
   return try_complete_phase(r, m, block);
 }
 

@@ -181,7 +181,8 @@ struct SimBlock {
   Warp *warps, *warpgroups;
   SimBarrier block_barrier, named_barriers[SIM_NAMED_BARRIERS];
   VEC(Mbarrier *) mbarriers;
-  TensorMemory *tensor_memory; /* NULL: not in use */
+  TensorMemory *tensor_memory;     /* NULL: not in use */
+  VEC(VectorClock *) spare_clocks; /* of commits that are complete */
 };
 
 /* An asynchronous operation between issue and completion. */
@@ -201,6 +202,7 @@ typedef struct AsyncOp {
    * NULL. */
   Mbarrier **mbarriers;
   SimBlock *block;
+  VectorClock *clock; /* of a commit: what its products saw and did */
   /* Of a wgmma: accumulators and operand A of each thread. */
   float **accumulators;
   const unsigned **a;
@@ -310,6 +312,8 @@ void clock_release(SimThread *t, VectorClock *into);
 /* The same for a thread of another block, and only for effects of TMA and
  * wgmma. */
 void clock_release_remote(SimThread *t, VectorClock *into);
+void clock_join_remote(const SimCluster *c, VectorClock *into,
+                       const VectorClock *from);
 Epoch clock_epoch(const SimThread *t);
 static inline bool clock_sees(const VectorClock *clock, Epoch s) {
   return (uint32_t)s <= clock[s >> 32 & 0xffff];
@@ -364,10 +368,9 @@ Mbarrier *mbarrier_at(SimRun *r, const SimThread *t, SimBlock *block,
 bool mbarrier_complete_bytes(SimRun *r, Mbarrier *m, SimBlock *block,
                              int64_t bytes);
 
-/* All asynchronous operations of an agent up to this group are complete: one
- * arrival. */
+/* One arrival of asynchronous operations, whose effects are in the clock. */
 bool mbarrier_arrive_async(SimRun *r, Mbarrier *m, SimBlock *block,
-                           const SimThread *by, uint32_t agent, uint32_t group,
+                           const SimThread *by, const VectorClock *clock,
                            int line);
 
 /* ---- warp_collectives.c ---- */

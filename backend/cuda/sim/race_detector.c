@@ -57,15 +57,20 @@ void clock_release(SimThread *t, VectorClock *into) {
 }
 
 /* Block-scope operations order no plain accesses between blocks.  They order
- * TMA and wgmma operations, whose completion the thread has observed. */
-void clock_release_remote(SimThread *t, VectorClock *into) {
-  const SimCluster *c = t->block->cluster;
+ * TMA, wgmma and tcgen05 operations, whose completion the thread has
+ * observed. */
+void clock_join_remote(const SimCluster *c, VectorClock *into,
+                       const VectorClock *from) {
   for (uint32_t half = 0; half <= c->fenced; half++)
     for (uint32_t j = 1; j < c->agent_count; j++) {
       uint32_t at = half * c->max_agents + j;
-      if (c->agents[j].kind >= AGENT_BULK_STORE && into[at] < t->clock[at])
-        into[at] = t->clock[at];
+      if (c->agents[j].kind >= AGENT_BULK_STORE && into[at] < from[at])
+        into[at] = from[at];
     }
+}
+
+void clock_release_remote(SimThread *t, VectorClock *into) {
+  clock_join_remote(t->block->cluster, into, t->clock);
   t->clock[t->agent]++;
 }
 

@@ -522,9 +522,26 @@ static bool finish_commit(SimRun *r, const AsyncOp *p) {
   for (uint32_t j = 0; j < r->cluster_blocks; j++)
     if (p->mbarriers[j] &&
         !mbarrier_arrive_async(r, p->mbarriers[j], &k->blocks[j], p->issuer,
-                               p->agent, p->group, p->line))
+                               p->clock, p->line))
       return false;
+  VEC_PUSH(k->arena, p->block->spare_clocks, p->clock);
   return true;
+}
+
+/* Who waits for the commit sees the products, and what they saw, but not the
+ * plain accesses of the thread. */
+static VectorClock *commit_clock(SimThread *t) {
+  SimBlock *b = t->block;
+  const SimCluster *k = b->cluster;
+  VectorClock *clock = b->spare_clocks.len
+                           ? b->spare_clocks.at[--b->spare_clocks.len]
+                           : clock_new(b->cluster);
+  memcpy(clock, tcgen05_clock(t),
+         (size_t)k->max_agents * 2 * sizeof(VectorClock));
+  clock[t->agent] = clock[k->max_agents + t->agent] = 0;
+  clock[t->tcgen05_agent] = clock[k->max_agents + t->tcgen05_agent] =
+      t->tcgen05_groups;
+  return clock;
 }
 
 static void commit(SimRun *r, SimThread *t, const AxCall *c) {
@@ -556,6 +573,7 @@ static void commit(SimRun *r, SimThread *t, const AxCall *c) {
   p->finish = finish_commit;
   p->mbarriers = at;
   async_op_set_group(p, agent, ++t->tcgen05_groups);
+  p->clock = commit_clock(t);
 }
 
 void op_tcgen05(SimRun *r, SimThread *t, int op, AxCall *c) {
