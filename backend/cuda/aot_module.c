@@ -439,7 +439,8 @@ static const char *add_tma_variants(AotKernelWriter *a, const FusionGroup *c,
     Codes tma_codes = codes_of(a, of);
     if (!tensor_map_count(of) || !codes_equal(codes, &tma_codes))
       continue;
-    put_tma_run(a, of, variant, add_source(a, of), j ? NULL : producer_pass(of));
+    put_tma_run(a, of, variant, add_source(a, of),
+                j ? NULL : producer_pass(of));
     added->requires_align16 |= of->requires_align16;
     buffer_printf(&calls, "%s%s(x, z, q, flag)", calls.len ? " || " : "",
                   variant);

@@ -92,7 +92,7 @@ uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
   bool has_producer = gemm_has_producer(s);
   uint32_t columns = has_producer ? s->n : s->n / s->warps_n;
   uint32_t max = has_producer ? MAX_WGMMA_EPILOGUE_COLUMNS
-                          : MAX_EPILOGUE_TILE_COLUMNS,
+                              : MAX_EPILOGUE_TILE_COLUMNS,
            power_of_two;
   power_of_two = columns & -columns;
   return power_of_two < max ? power_of_two : max;

@@ -82,15 +82,14 @@ static void put_begin(Buffer *out, const GemmKernelSpec *t,
                 "ax_fence_mbarrier_init();\n}\n",
                 s->accumulators, r->counts_offset,
                 r->counts_offset + 8 * s->accumulators);
-  buffer_printf(out,
-                "const unsigned ready = shared + %uu, drained = ready + %uu;\n"
-                "if (ax_warp() == 2) {\n"
-                "ax_tmem_alloc(shared + %uu, %u);\nax_tmem_permit();\n}\n"
-                "ax_tcgen05_fence_before();\n%s();\n"
-                "ax_tcgen05_fence_after();\n"
-                "const unsigned tensor = *(const unsigned *)(memory + %uu);\n",
-                r->counts_offset, 8 * s->accumulators, address_offset(t, r),
-                gemm_tmem_columns(s), block_sync(t), address_offset(t, r));
+  buffer_printf(
+      out,
+      "const unsigned ready = shared + %uu, drained = ready + %uu;\n"
+      "if (ax_warp() == 2) {\n"
+      "ax_tmem_alloc(shared + %uu, %u);\nax_tmem_permit();\n}\n%s();\n"
+      "const unsigned tensor = *(const unsigned *)(memory + %uu);\n",
+      r->counts_offset, 8 * s->accumulators, address_offset(t, r),
+      gemm_tmem_columns(s), block_sync(t), address_offset(t, r));
 }
 
 /* Other blocks of a cluster may still write to this block's shared memory. */
