@@ -20,8 +20,8 @@ enum {
   LANES = 128,
   COLUMNS = 512,
   WARP_LANES = 32, /* that a warp can access */
-  CELL_LANES = 16, /* that have one state */
-  CELLS = LANES / CELL_LANES,
+  PART_LANES = 16, /* that have one state */
+  PARTS = LANES / PART_LANES,
   SLICE = 32, /* columns that are allocated together */
   SLICES = COLUMNS / SLICE,
 };
@@ -41,7 +41,7 @@ typedef struct TmemSlice {
 
 struct TensorMemory {
   float value[LANES][COLUMNS];
-  TmemCell cells[CELLS][COLUMNS];
+  TmemCell cells[PARTS][COLUMNS];
   TmemSlice slices[SLICES];
   bool permit_given;
 };
@@ -127,12 +127,12 @@ static bool check_cell(SimRun *r, const TmemAccess *a, uint32_t part,
   if (a->needs_value && !c->write)
     return sim_fail(r, a->thread, (uint32_t)a->line,
                     "%s tensor memory, lane %u, column %u, which nothing wrote",
-                    a->verb, part * CELL_LANES, column);
+                    a->verb, part * PART_LANES, column);
   if (c->write && !same_agent && !clock_sees(a->clock, c->write))
-    return fail_order(r, a, part * CELL_LANES, column, c->write, c->write_site,
+    return fail_order(r, a, part * PART_LANES, column, c->write, c->write_site,
                       true);
   if (a->write && c->read && !clock_sees(a->clock, c->read))
-    return fail_order(r, a, part * CELL_LANES, column, c->read, c->read_site,
+    return fail_order(r, a, part * PART_LANES, column, c->read, c->read_site,
                       false);
   if (a->write) {
     *c = (TmemCell){.write = a->epoch, .write_site = (uint32_t)a->line};
@@ -225,7 +225,7 @@ static bool free_columns(SimRun *r, SimThread *first, const AxCall *c) {
                     columns, address);
   if (!check_columns(r, &access, address, columns))
     return false;
-  for (uint32_t part = 0; part < CELLS; part++)
+  for (uint32_t part = 0; part < PARTS; part++)
     for (uint32_t j = address; j < address + columns; j++) {
       if (!check_cell(r, &access, part, j))
         return false;
@@ -279,11 +279,11 @@ static bool load(SimRun *r, SimThread *first, const AxCall *c) {
   uint32_t address = (uint32_t)c->n[0], columns = (uint32_t)c->n[1];
   uint32_t lane = address >> 16;
   uint32_t lowest = first->self.lane.y % 4 * WARP_LANES;
-  if (lane != lowest && lane != lowest + CELL_LANES)
+  if (lane != lowest && lane != lowest + PART_LANES)
     return sim_fail(r, first, (uint32_t)c->line,
                     "warp %u loads lanes from %u on: it can load those from "
                     "%u and %u on",
-                    first->self.lane.y, lane, lowest, lowest + CELL_LANES);
+                    first->self.lane.y, lane, lowest, lowest + PART_LANES);
   if (!warp->tmem_agent)
     warp->tmem_agent =
         agent_new(b->cluster, AGENT_TMEM_LOAD, b->rank, first->self.lane.y);
@@ -297,7 +297,7 @@ static bool load(SimRun *r, SimThread *first, const AxCall *c) {
   if (!check_columns(r, &access, address, columns))
     return false;
   for (uint32_t j = 0; j < columns; j++)
-    if (!check_cell(r, &access, lane / CELL_LANES, (address & 0xffff) + j))
+    if (!check_cell(r, &access, lane / PART_LANES, (address & 0xffff) + j))
       return false;
   for (uint32_t j = 0; j < SIM_WARP_LANES; j++)
     if (!fill_later(r, &first[j], first[j].call))
@@ -507,9 +507,9 @@ static void begin_mma(SimRun *r, SimThread *t, const AxCall *c) {
   }
   if (!check_columns(r, &access, (uint32_t)c->n[1], s.n))
     return;
-  for (uint32_t i = 0; i < s.m; i += CELL_LANES)
+  for (uint32_t i = 0; i < s.m; i += PART_LANES)
     for (uint32_t j = 0; j < s.n; j++)
-      if (!check_cell(r, &access, result_lane(&s, i) / CELL_LANES,
+      if (!check_cell(r, &access, result_lane(&s, i) / PART_LANES,
                       (uint32_t)c->n[1] + j))
         return;
   AsyncOp *p = async_op_new(r, t, AX_TCGEN05_MMA, c);
