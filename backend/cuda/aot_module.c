@@ -397,11 +397,11 @@ static void set_extent_hints(const Kernel *k, void (*guess)(void *, DimVar *)) {
                       k->graph->extent_table);
 }
 
-/* The pass that uses WGMMA; NULL: none. */
-static const CudaPass *wgmma_pass(const CudaKernel *k) {
+/* The matmul pass whose producer loads by TMA; NULL: none. */
+static const CudaPass *producer_pass(const CudaKernel *k) {
   for (uint32_t j = 0; j < k->passes.len; j++) {
     const CudaPass *p = k->passes.at[j];
-    if (p->s.gemm && p->s.gemm->s.mma_kind == MMA_KIND_WGMMA)
+    if (p->s.gemm && gemm_has_producer(&p->s.gemm->s))
       return p;
   }
   return NULL;
@@ -413,10 +413,10 @@ static bool emit_large(const CudaAotModule *m, const FusionGroup *c,
                        uint32_t arch, const CudaKernel *default_kernel,
                        CudaKernel *out) {
   const Kernel *k = c->kernel;
-  if (!wgmma_pass(default_kernel))
+  if (!producer_pass(default_kernel))
     return false;
   set_extent_hints(k, hint_large);
-  bool good = emit(m, c, arch, true, out) && wgmma_pass(out);
+  bool good = emit(m, c, arch, true, out) && producer_pass(out);
   set_extent_hints(k, hint_default);
   return good && (out->source.len != default_kernel->source.len ||
                   memcmp(out->source.text, default_kernel->source.text,
@@ -439,7 +439,8 @@ static const char *add_tma_variants(AotKernelWriter *a, const FusionGroup *c,
     Codes tma_codes = codes_of(a, of);
     if (!tensor_map_count(of) || !codes_equal(codes, &tma_codes))
       continue;
-    put_tma_run(a, of, variant, add_source(a, of), j ? NULL : wgmma_pass(of));
+    put_tma_run(a, of, variant, add_source(a, of),
+                j ? NULL : producer_pass(of));
     added->requires_align16 |= of->requires_align16;
     buffer_printf(&calls, "%s%s(x, z, q, flag)", calls.len ? " || " : "",
                   variant);

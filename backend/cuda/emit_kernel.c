@@ -104,12 +104,13 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
 }
 
 /* WGMMA kernels use setmaxnreg to move registers between warps. ptxas requires
- * a fixed register budget for that: one block per SM.  For other kernels, ptxas
+ * a fixed register budget for that: one block per SM.  Kernels with tensor
+ * memory also run one block per SM.  For other kernels, ptxas
  * chooses better: with the maximal budget, it spills some of them. */
 static bool needs_all_registers(const CudaSchedule *s) {
   return (s->kind == CUDA_ATTENTION &&
           s->attention->s.mma_kind == MMA_KIND_WGMMA) ||
-         (s->kind == CUDA_GEMM && s->gemm->s.mma_kind == MMA_KIND_WGMMA);
+         (s->kind == CUDA_GEMM && gemm_has_producer(&s->gemm->s));
 }
 
 static const char *kernel_parameter(CudaWriter *w) {

@@ -28,7 +28,8 @@ typedef enum MmaKind {
   MMA_KIND_NONE,
   MMA_KIND_FMA,
   MMA_KIND_MMA_SYNC,
-  MMA_KIND_WGMMA
+  MMA_KIND_WGMMA,
+  MMA_KIND_TCGEN05, /* sums in tensor memory */
 } MmaKind;
 typedef enum CopyMethod {
   COPY_VIA_NONE,
@@ -64,8 +65,8 @@ typedef struct GpuSpec {
   uint32_t sms, sm_threads, sm_shared_bytes, block_shared_bytes;
   bool has_cp_async, has_tma;
   /* Operations per clock per SM. */
-  double f16_mma_rate, tf32_mma_rate, f16_wgmma_rate, f32_fma_rate,
-      f64_fma_rate;
+  double f16_mma_rate, tf32_mma_rate, f16_wgmma_rate, f16_tcgen05_rate,
+      f32_fma_rate, f64_fma_rate;
   double clock_hz, dram_bandwidth; /* Hz; bytes per second. */
   /* Bytes; bytes per clock that L2 delivers to all SMs. */
   double l2_bytes, l2_bytes_per_clock;
@@ -136,6 +137,7 @@ void gemm_complete_schedule(const GemmShape *shape, const GpuSpec *gpu,
                             GemmSchedule *s);
 bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu);
 bool gemm_can_use_wgmma(const GemmShape *shape, const GpuSpec *gpu);
+bool gemm_can_use_tcgen05(const GemmShape *shape, const GpuSpec *gpu);
 bool gemm_can_store_tma(const GemmShape *shape);
 /* gemm_validate.c: applies the schedule text.  False: there is no such kernel;
  * `why` says which condition fails, and *s is unchanged. */
@@ -145,6 +147,9 @@ bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
 /* ---- gemm_block.c: resources of a thread block ---- */
 
 uint32_t gemm_threads(const GemmSchedule *s);
+/* True if a producer fills the stages and other warps multiply: wgmma and
+ * tcgen05. */
+bool gemm_has_producer(const GemmSchedule *s);
 /* Threads that load operands. */
 uint32_t gemm_loader_threads(const GemmSchedule *s);
 /* The shared memory tile of an operand in one stage. */

@@ -20,6 +20,7 @@ uint32_t gemm_threads(const GemmSchedule *s) {
   case MMA_KIND_MMA_SYNC:
     return s->warps_m * s->warps_n * WARP;
   case MMA_KIND_WGMMA:
+  case MMA_KIND_TCGEN05:
     return s->warps_m * WARPGROUP_THREADS + PRODUCER_THREADS;
   case MMA_KIND_NONE:
     break;
@@ -27,8 +28,12 @@ uint32_t gemm_threads(const GemmSchedule *s) {
   return 0;
 }
 
+bool gemm_has_producer(const GemmSchedule *s) {
+  return s->mma_kind == MMA_KIND_WGMMA || s->mma_kind == MMA_KIND_TCGEN05;
+}
+
 uint32_t gemm_loader_threads(const GemmSchedule *s) {
-  return s->mma_kind == MMA_KIND_WGMMA ? PRODUCER_THREADS : gemm_threads(s);
+  return gemm_has_producer(s) ? PRODUCER_THREADS : gemm_threads(s);
 }
 
 SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
@@ -84,10 +89,10 @@ uint32_t gemm_panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max) {
 /* The largest power of two that divides the columns of a warp, within the
  * limit. */
 uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
-  bool is_wgmma = s->mma_kind == MMA_KIND_WGMMA;
-  uint32_t columns = is_wgmma ? s->n : s->n / s->warps_n;
-  uint32_t max = is_wgmma ? MAX_WGMMA_EPILOGUE_COLUMNS
-                          : MAX_EPILOGUE_TILE_COLUMNS,
+  bool has_producer = gemm_has_producer(s);
+  uint32_t columns = has_producer ? s->n : s->n / s->warps_n;
+  uint32_t max = has_producer ? MAX_WGMMA_EPILOGUE_COLUMNS
+                              : MAX_EPILOGUE_TILE_COLUMNS,
            power_of_two;
   power_of_two = columns & -columns;
   return power_of_two < max ? power_of_two : max;

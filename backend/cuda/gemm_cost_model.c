@@ -17,16 +17,18 @@ enum {
   SHARED_BYTES_PER_CLOCK = 128, /* shared memory bandwidth of an SM: bytes */
   STORE_BYTES = 16,             /* of a vector store to shared memory */
   WGMMA_M = 64,                 /* rows of a wgmma instruction */
+  TCGEN05_M = 128,              /* rows of tcgen05.mma at the full rate */
 };
 
 static const GpuSpec gpus[] = {
 #define GEMM_GPU(arch, sms, sm_threads, sm_shared, block_shared, has_cp_async, \
-                 has_tma, f16_mma, tf32_mma, f16_wgmma, f32_fma, f64_fma,      \
-                 clock, bandwidth, l2, l2_rate)                                \
-  {arch,         sms,     sm_threads,  sm_shared,       block_shared,          \
-   has_cp_async, has_tma, f16_mma,     tf32_mma,        f16_wgmma,             \
-   f32_fma,      f64_fma, (clock)*1e9, (bandwidth)*1e9, (l2)*1e6,              \
-   l2_rate},
+                 has_tma, f16_mma, tf32_mma, f16_wgmma, f16_tcgen05, f32_fma,  \
+                 f64_fma, clock, bandwidth, l2, l2_rate)                       \
+  {                                                                            \
+      arch,         sms,     sm_threads, sm_shared,   block_shared,            \
+      has_cp_async, has_tma, f16_mma,    tf32_mma,    f16_wgmma,               \
+      f16_tcgen05,  f32_fma, f64_fma,    (clock)*1e9, (bandwidth)*1e9,         \
+      (l2)*1e6,     l2_rate},
 #include "backend/cuda/gemm.def"
 };
 
@@ -45,8 +47,8 @@ bool gpu_spec(const char *arch, GpuSpec *out) {
 
 /* ---- resources of a schedule ---- */
 
-/* wgmma supports one swizzle per panel width, the one of TMA. */
-static Swizzle wgmma_swizzle(uint32_t width) {
+/* wgmma and tcgen05 support one swizzle per panel width, the one of TMA. */
+static Swizzle tma_swizzle(uint32_t width) {
   uint8_t bits = 0;
   while (16u << bits < width)
     bits++;
@@ -63,14 +65,14 @@ static uint32_t stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
   return (uint32_t)bytes;
 }
 
-/* Epilogues of mma kernels reuse the memory of the stages.  wgmma kernels have
- * separate memory for the epilogue, since the producer already fills the
- * stages for the next tile. */
+/* Epilogues of mma kernels reuse the memory of the stages.  Kernels with a
+ * producer have separate memory for the epilogue, since the producer already
+ * fills the stages for the next tile. */
 uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s) {
   uint32_t stages = s->stages * stage_bytes(shape, s), epilogue = 0;
   if (s->mma_kind == MMA_KIND_MMA_SYNC)
     epilogue = s->warps_m * s->warps_n * 16 * gemm_epilogue_tile_pitch(s) * 4;
-  if (s->mma_kind == MMA_KIND_WGMMA)
+  if (gemm_has_producer(s))
     return stages + s->warps_m * 4 * gemm_warp_epilogue_bytes(shape, s) +
            SMEM_ALIGN_BYTES;
   return stages > epilogue ? stages : epilogue;
@@ -95,7 +97,7 @@ static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
 static uint32_t thread_registers(const GemmShape *shape,
                                  const GemmSchedule *s) {
   uint32_t warp_m, warp_n, element_registers, more = GEMM_BASE_REGISTERS;
-  if (s->mma_kind != MMA_KIND_WGMMA)
+  if (!gemm_has_producer(s))
     more +=
         loading_registers(shape, s, false) + loading_registers(shape, s, true);
   switch ((MmaKind)s->mma_kind) {
@@ -111,6 +113,8 @@ static uint32_t thread_registers(const GemmShape *shape,
   case MMA_KIND_WGMMA:
     return (s->pingpong ? s->m : s->m / s->warps_m) * s->n / WARPGROUP_THREADS +
            GEMM_WGMMA_BASE_REGISTERS;
+  case MMA_KIND_TCGEN05: /* a row of sums of each warp is in two lanes */
+    return s->n / 2 + GEMM_WGMMA_BASE_REGISTERS;
   case MMA_KIND_NONE:
     break;
   }
@@ -129,7 +133,7 @@ static uint32_t blocks_per_sm(const GemmShape *shape, const GpuSpec *gpu,
            shared = gemm_shared_bytes(shape, s) + SMEM_ALIGN_BYTES;
   uint32_t registers = (thread_registers(shape, s) + 7) / 8 * 8;
   uint32_t max = GEMM_MAX_SM_BLOCKS;
-  if (s->mma_kind == MMA_KIND_WGMMA)
+  if (gemm_has_producer(s))
     return 1;
   if (gpu->sm_threads / threads < max)
     max = gpu->sm_threads / threads;
@@ -141,6 +145,7 @@ static uint32_t blocks_per_sm(const GemmShape *shape, const GpuSpec *gpu,
   return max;
 }
 
+/* Registers of the threads of the epilogue, or of all threads. */
 static uint32_t max_registers(const GemmSchedule *s) {
   return s->mma_kind == MMA_KIND_WGMMA
              ? gemm_consumer_registers(s->warps_m, gemm_producer_registers(s))
@@ -163,6 +168,9 @@ static double math_rate(const GemmShape *shape, const GpuSpec *gpu,
   bool is_tf32 = shape->a.dtype == DT_F32;
   if (s->mma_kind == MMA_KIND_WGMMA) /* inverse to the bytes of an element */
     return gpu->f16_wgmma_rate * 2 / dtype_info[shape->a.dtype].bytes;
+  if (s->mma_kind == MMA_KIND_TCGEN05)
+    return gpu->f16_tcgen05_rate * 2 / dtype_info[shape->a.dtype].bytes * s->m /
+           TCGEN05_M;
   bool is_f8 = dtype_info[shape->a.dtype].bytes == 1;
   if (s->mma_kind == MMA_KIND_MMA_SYNC)
     return is_tf32 ? gpu->tf32_mma_rate : gpu->f16_mma_rate * (is_f8 ? 2 : 1);
@@ -194,6 +202,8 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
   if (s->mma_kind ==
       MMA_KIND_WGMMA) /* each wgmma reads its rows, and all columns */
     loaded = (m + m / WGMMA_M * n) * k * bytes;
+  if (s->mma_kind == MMA_KIND_TCGEN05)
+    loaded = (m + n) * k * bytes;
   if (s->mma_kind == MMA_KIND_FMA) /* lanes of a warp share rows and columns */
     loaded = gemm_threads(s) / (double)WARP * k * bytes *
              (4.0 * s->thread_m + 8.0 * s->thread_n);
@@ -207,7 +217,7 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
   /* Computed operands.  The SM issues instructions of 4 warps per clock. */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
   computed *= GEMM_COMPUTED_ELEMENT_OPS / (4 * WARP);
-  if (s->mma_kind == MMA_KIND_WGMMA)
+  if (gemm_has_producer(s))
     computed += exposed_load_clocks(shape, s, false) +
                 exposed_load_clocks(shape, s, true);
   if (s->copy == COPY_VIA_REGISTERS)
@@ -228,7 +238,7 @@ static double ceil_quotient(double x, double by) {
 }
 
 static double k_stages(const GemmShape *shape, const GemmSchedule *s) {
-  if (s->mma_kind == MMA_KIND_WGMMA && shape->inner_k > 0)
+  if (gemm_has_producer(s) && shape->inner_k > 0)
     return shape->k / shape->inner_k * ceil_quotient(shape->inner_k, s->k);
   return ceil_quotient(shape->k, s->k);
 }
@@ -240,7 +250,7 @@ static double tile_count(const GemmShape *shape, const GemmSchedule *s) {
          shape->batch;
 }
 
-/* Clocks of the epilogue of a tile in a wgmma kernel: operations, and
+/* Clocks of the epilogue of a tile in a kernel with a producer: operations, and
  * transfers through shared memory. */
 static double epilogue_clocks(const GemmShape *shape, const GemmSchedule *s) {
   bool tma_store = s->store == STORE_TMA;
@@ -254,6 +264,17 @@ static double epilogue_clocks(const GemmShape *shape, const GemmSchedule *s) {
          (ops / WARPGROUP_THREADS + bytes / SHARED_BYTES_PER_CLOCK);
 }
 
+/* Clocks of a tile whose products take `math` clocks.  With two accumulators,
+ * the epilogue overlaps the products of the next tile. */
+static double tcgen05_wave_clocks(const GemmShape *shape, const GemmSchedule *s,
+                                  double math) {
+  double epilogue = epilogue_clocks(shape, s);
+  double tile = PERSISTENT_TILE_CLOCKS * (1 - HIDDEN_TILE_OVERHEAD);
+  return tile + (s->accumulators > 1
+                     ? fmax(math, epilogue) + epilogue * EXPOSED_TENSOR_EPILOGUE
+                     : math + epilogue);
+}
+
 /* Clocks of a wave with `blocks` blocks per SM and `stages` stages per
  * block. */
 static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
@@ -264,7 +285,7 @@ static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
   double latency = STAGE_LATENCY_CLOCKS +
                    CLUSTER_LATENCY_CLOCKS * (gemm_cluster_size(s) - 1.0);
   double latency_per_stage = latency / (s->stages - 1);
-  double overhead = s->mma_kind == MMA_KIND_WGMMA
+  double overhead = gemm_has_producer(s)
                         ? CLUSTER_STAGE_CLOCKS * (gemm_cluster_size(s) - 1.0)
                         : GEMM_STAGE_CLOCKS;
   double stage = fmax(each + overhead, latency_per_stage);
@@ -280,6 +301,9 @@ static double wave_clocks(const GemmShape *shape, const GpuSpec *gpu,
                (s->pingpong ? PINGPONG_EXPOSED_EPILOGUE : 1) +
            store * (1 - HIDDEN_STORES * overlap);
   }
+  if (s->mma_kind == MMA_KIND_TCGEN05)
+    return tcgen05_wave_clocks(shape, s, stages * stage) +
+           store * (1 - HIDDEN_STORES);
   return stages * stage + GEMM_BLOCK_CLOCKS + store;
 }
 
@@ -386,8 +410,8 @@ static void choose_smem_layout(const GemmShape *shape, GemmSchedule *s, bool b,
     accesses[j] = reads[j];
   accesses[count++] =
       smem_tile_row_access(&t, copy > t.element_bytes ? copy : 16);
-  if (s->mma_kind == MMA_KIND_WGMMA)
-    t.swizzle = wgmma_swizzle(t.panel_bytes);
+  if (gemm_has_producer(s))
+    t.swizzle = tma_swizzle(t.panel_bytes);
   else
     smem_tile_choose_swizzle(&t, count, accesses);
   *(b ? &s->swizzle_b : &s->swizzle_a) = swizzle_digits(t.swizzle);
@@ -518,7 +542,8 @@ static void try_fma(ScheduleSearch *c) {
 
 /* Tries stream-K: the last, partial wave is split across all SMs. */
 static void try_stream_k(ScheduleSearch *c, GemmSchedule s) {
-  for (s.stream = 0; s.stream <= !c->shape->no_split_k; s.stream++)
+  uint32_t max = s.mma_kind == MMA_KIND_WGMMA && !c->shape->no_split_k;
+  for (s.stream = 0; s.stream <= max; s.stream++)
     try_schedule(c, s);
 }
 
@@ -573,6 +598,25 @@ static void try_wgmma(ScheduleSearch *c) {
       }
 }
 
+static void try_tcgen05(ScheduleSearch *c) {
+  static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
+  GemmSchedule s = {.mma_kind = MMA_KIND_TCGEN05,
+                    .copy = COPY_TMA,
+                    .k = 128 / gemm_element_bytes(c->shape),
+                    .persistent = 1,
+                    .warps_m = 1,
+                    .accumulators = 2,
+                    .split = 1,
+                    .raster = GEMM_RASTER_TILES,
+                    .width_a = 128,
+                    .width_b = 128};
+  for (size_t n = 0; n < ARRAY_LEN(widths); n++)
+    for (s.m = TCGEN05_M / 2; s.m <= TCGEN05_M; s.m *= 2) {
+      s.n = widths[n];
+      try_stores(c, s);
+    }
+}
+
 bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu) {
   switch (shape->a.dtype) {
   case DT_F8_E4M3:
@@ -618,6 +662,16 @@ bool gemm_can_use_wgmma(const GemmShape *shape, const GpuSpec *gpu) {
           (shape->allow_tf32 && !shape->a.mn_major && !shape->b.mn_major));
 }
 
+/* The first group of warps loads and multiplies, so that no warps are left to
+ * compute an operand.  tf32 operands are K-major. */
+bool gemm_can_use_tcgen05(const GemmShape *shape, const GpuSpec *gpu) {
+  bool is_tf32 = shape->a.dtype == DT_F32;
+  return gpu->f16_tcgen05_rate > 0 && gpu->has_tma && shape->a.tma_copyable &&
+         shape->b.tma_copyable && !shape->a.computed && !shape->b.computed &&
+         (!is_tf32 ||
+          (shape->allow_tf32 && !shape->a.mn_major && !shape->b.mn_major));
+}
+
 void gemm_choose_layouts(const GemmShape *shape, GemmSchedule *s) {
   choose_operand_layout(shape, s, false);
   choose_operand_layout(shape, s, true);
@@ -637,6 +691,8 @@ bool gemm_choose(const GemmShape *shape, const GpuSpec *gpu, GemmSchedule *s,
     try_mma(&c);
     if (gemm_can_use_wgmma(shape, gpu))
       try_wgmma(&c);
+    if (gemm_can_use_tcgen05(shape, gpu))
+      try_tcgen05(&c);
   } else if (shape->a.dtype == shape->accumulator_dtype &&
              shape->b.dtype == shape->accumulator_dtype) {
     try_fma(&c);

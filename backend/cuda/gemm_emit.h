@@ -170,12 +170,38 @@ void gemm_put_fragment_load(Buffer *out, const GemmTiledCopy *s,
 void gemm_put_mma(Buffer *out, Dtype t, const GemmSchedule *s, const char *d,
                   const char *a, const char *b);
 
-/* ---- gemm_wgmma.c ---- */
+/* ---- gemm_tma_pipeline.c ---- */
 
-/* setmaxnreg: registers of a producer thread, and of a consumer thread if a
- * producer thread has `producer` registers. */
-uint32_t gemm_producer_registers(const GemmSchedule *s);
-uint32_t gemm_consumer_registers(uint32_t groups, uint32_t producer);
+typedef struct TmaPipeline {
+  GemmTiledCopy a, b;
+  uint32_t consumer_groups, stages, stage_bytes;
+  /* Offsets in shared memory. */
+  uint32_t epilogue_offset, barriers_offset, counts_offset;
+  uint32_t group_rows;    /* rows of a warpgroup's tile */
+  bool producer_computes; /* an operand is computed by all producer threads */
+} TmaPipeline;
+
+TmaPipeline gemm_tma_pipeline(const GemmKernelSpec *t);
+/* Converts a cluster-level number (of a tile or a partial sum) to the block's
+ * number. */
+const char *gemm_block_number(const GemmKernelSpec *t, const char *number,
+                              char to[80]);
+/* Emit the sizes of the work, its state, and the loop over segments, which
+ * stays open.  from, to: range of k stages.  whole: number of the tile. */
+void gemm_put_work_sizes(Buffer *out, const GemmKernelSpec *t);
+void gemm_put_work_init(Buffer *out, const GemmKernelSpec *t);
+void gemm_put_work_loop(Buffer *out, const GemmKernelSpec *t);
+const char *gemm_has_work_expr(const GemmKernelSpec *t);
+/* Declares `full` and `empty`, the mbarriers of the stages, and initializes
+ * them in a block for thread 0, which stays open.  releases: arrivals after
+ * which a stage is empty. */
+void gemm_put_stage_barriers(Buffer *out, const TmaPipeline *r,
+                             uint32_t releases);
+void gemm_put_producer(Buffer *out, const GemmKernelSpec *t,
+                       const TmaPipeline *r);
+/* Offset of a row or column in the tile of an operand, or of a k index. */
+uint32_t gemm_mn_offset(const GemmTiledCopy *s, uint32_t at);
+uint32_t gemm_k_offset(const GemmTiledCopy *s, uint32_t at);
 
 typedef struct TmaLoad {
   const SmemTile *tile;
@@ -192,11 +218,25 @@ typedef struct TmaLoad {
 void gemm_put_tma_load(Buffer *out, const TmaLoad *b);
 uint32_t gemm_unswizzled_offset(const SmemTile *t, uint32_t row,
                                 uint32_t column);
+
+/* ---- gemm_wgmma.c ---- */
+
+/* setmaxnreg: registers of a producer thread, and of a consumer thread if a
+ * producer thread has `producer` registers. */
+uint32_t gemm_producer_registers(const GemmSchedule *s);
+uint32_t gemm_consumer_registers(uint32_t groups, uint32_t producer);
+
 /* transposed: rows of the tile are along k. */
 void gemm_put_smem_descriptor(Buffer *out, const SmemTile *tile,
                               bool transposed, const char *name,
                               const char *at);
 void gemm_put_wgmma_kernel(Buffer *before, Buffer *out,
                            const GemmKernelSpec *t);
+
+/* ---- gemm_tcgen05.c ---- */
+
+/* Columns of tensor memory of the accumulators, as they are allocated. */
+uint32_t gemm_tmem_columns(const GemmSchedule *s);
+void gemm_put_tcgen05_kernel(Buffer *out, const GemmKernelSpec *t);
 
 #endif

@@ -25,6 +25,7 @@ uint32_t gemm_row_partials(const GemmSchedule *s) {
   case MMA_KIND_MMA_SYNC:
     return s->warps_n;
   case MMA_KIND_WGMMA:
+  case MMA_KIND_TCGEN05:
   case MMA_KIND_NONE:
     break;
   }
@@ -79,7 +80,7 @@ void gemm_put_row_reduction(Buffer *out, const GemmKernelSpec *t,
                             const char *sums, const char *row,
                             const char *column, const char *part) {
   const GemmSchedule *s = t->schedule;
-  uint32_t columns = s->mma_kind == MMA_KIND_WGMMA ? s->n : s->n / s->warps_n;
+  uint32_t columns = gemm_has_producer(s) ? s->n : s->n / s->warps_n;
   FragmentLayout h = fragment_layout_mma_c();
   Buffer column_loop = {.arena = out->arena}, is_writer = column_loop;
   if (!t->row_reduction.level_count)

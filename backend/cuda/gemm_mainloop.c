@@ -393,6 +393,9 @@ void gemm_put_kernel(Buffer *before, Buffer *body, const GemmKernelSpec *t) {
   case MMA_KIND_WGMMA:
     gemm_put_wgmma_kernel(before, body, t);
     break;
+  case MMA_KIND_TCGEN05:
+    gemm_put_tcgen05_kernel(body, t);
+    break;
   case MMA_KIND_NONE:
     break;
   }

@@ -281,7 +281,7 @@ GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
   if (channels) {
     loop_split_last_axis(k->arena, loop, channels);
     GemmPass *t = match_gemm(k, target, fields);
-    if (t && !t->refusal && t->shape.im2col && t->s.mma_kind == MMA_KIND_WGMMA)
+    if (t && !t->refusal && t->shape.im2col && gemm_has_producer(&t->s))
       return t;
     loop_collapse_last_axes(k->arena, loop);
   }

@@ -8,8 +8,10 @@
 enum {
   MMA_M = 16,
   WGMMA_M = 64,
-  WGMMA_N_MULTIPLE = 32,
-  WGMMA_STAGE_ROW_BYTES = 128, /* k extent of a stage */
+  TCGEN05_MAX_M = 128,
+  TMA_N_MULTIPLE = 32,
+  TMA_STAGE_ROW_BYTES = 128, /* k extent of a stage */
+  MAX_ACCUMULATORS = 2,
   MAX_TILE_SIDE = 256,
   MAX_CLUSTER_BLOCKS = 8, /* portable limit of the cluster size */
   MAX_STORE_STAGES = 4,
@@ -45,13 +47,13 @@ static const char *check_mma(const GemmShape *shape, const GemmSchedule *s) {
   return s->store == STORE_SHARED ? NULL : "way=mma needs store=shared";
 }
 
-static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
-                               const GemmSchedule *s) {
-  if (!gemm_can_use_wgmma(shape, gpu))
-    return "wgmma cannot load these operands by TMA";
+/* What kernels with a producer have in common. */
+static const char *check_producer(const GemmShape *shape,
+                                  const GemmSchedule *s) {
   if (s->copy != COPY_TMA ||
       (s->store != STORE_SHARED && s->store != STORE_TMA))
-    return "way=wgmma needs copy=engine, and store=shared or store=engine";
+    return "way=wgmma and way=tcgen05 need copy=engine, and store=shared or "
+           "store=engine";
   if (s->store == STORE_TMA && !gemm_can_store_tma(shape))
     return "TMA cannot store these results";
   if (s->store == STORE_TMA &&
@@ -61,26 +63,55 @@ static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
       gemm_cluster_size(s) > MAX_CLUSTER_BLOCKS)
     return "cluster_m and cluster_n must be powers of two, at most 8 blocks "
            "together";
-  uint32_t groups = s->warps_m, rows = s->pingpong ? s->m : s->m / groups;
-  if (groups < 1 || groups > 3 || !rows || rows % WGMMA_M ||
-      (!s->pingpong && rows * groups != s->m))
-    return "warps_m must be 1 to 3 groups, each with a multiple of 64 rows";
-  if (s->pingpong && groups != 2)
-    return "pingpong=1 needs warps_m=2";
-  if (!s->n || s->n % WGMMA_N_MULTIPLE)
+  if (!s->n || s->n % TMA_N_MULTIPLE)
     return "n must be a multiple of 32";
-  if (s->k * dtype_info[shape->a.dtype].bytes != WGMMA_STAGE_ROW_BYTES)
-    return "k must be 64, or 32 for f32";
-  if (!s->stages_in_flight || s->stages_in_flight > s->stages)
-    return "flight must be from 1 to stages";
-  if (s->split != 1)
-    return "to split sums, use stream=1, not split";
+  if (s->k * dtype_info[shape->a.dtype].bytes != TMA_STAGE_ROW_BYTES)
+    return "a stage must have 128 bytes of k: k must be 64, or 32 for f32, or "
+           "128 for types of 8 bits";
   if (shape->im2col && s->cluster_n > 1)
     return "blocks share no pixels: cluster_n must be 1";
   uint32_t min = 8; /* rows of a swizzle atom */
   if (s->n / s->cluster_m < min || s->k / s->cluster_n < min ||
       s->k / s->cluster_m < min)
     return "the part of a block in a cluster copy must have at least 8 rows";
+  return NULL;
+}
+
+static const char *check_tcgen05(const GemmShape *shape, const GpuSpec *gpu,
+                                 const GemmSchedule *s) {
+  if (!gemm_can_use_tcgen05(shape, gpu))
+    return "tcgen05 cannot load these operands by TMA, or the architecture is "
+           "not sm_100a";
+  const char *why = check_producer(shape, s);
+  if (why)
+    return why;
+  if ((s->m != TCGEN05_MAX_M && s->m != TCGEN05_MAX_M / 2) || s->warps_m != 1)
+    return "way=tcgen05 needs m=64 or m=128, and warps_m=1";
+  if (!s->accumulators || s->accumulators > MAX_ACCUMULATORS)
+    return "accumulators must be 1 or 2";
+  return s->persistent && s->split == 1 && !s->stream && !s->pingpong
+             ? NULL
+             : "way=tcgen05 needs persistent=1, split=1, stream=0 and "
+               "pingpong=0";
+}
+
+static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
+                               const GemmSchedule *s) {
+  if (!gemm_can_use_wgmma(shape, gpu))
+    return "wgmma cannot load these operands by TMA";
+  const char *why = check_producer(shape, s);
+  if (why)
+    return why;
+  uint32_t groups = s->warps_m, rows = s->pingpong ? s->m : s->m / groups;
+  if (groups < 1 || groups > 3 || !rows || rows % WGMMA_M ||
+      (!s->pingpong && rows * groups != s->m))
+    return "warps_m must be 1 to 3 groups, each with a multiple of 64 rows";
+  if (s->pingpong && groups != 2)
+    return "pingpong=1 needs warps_m=2";
+  if (!s->stages_in_flight || s->stages_in_flight > s->stages)
+    return "flight must be from 1 to stages";
+  if (s->split != 1)
+    return "to split sums, use stream=1, not split";
   return s->persistent || (!s->stream && !s->pingpong)
              ? NULL
              : "stream=1 and pingpong=1 need persistent=1";
@@ -98,28 +129,31 @@ static const char *check_schedule(const GemmShape *shape, const GpuSpec *gpu,
     why = "mma does not support these operands";
   else if (s->mma_kind == MMA_KIND_MMA_SYNC)
     why = check_mma(shape, s);
+  else if (s->mma_kind == MMA_KIND_TCGEN05)
+    why = check_tcgen05(shape, gpu, s);
   else
     why = check_wgmma(shape, gpu, s);
   if (why)
     return why;
-  if (s->mma_kind != MMA_KIND_WGMMA &&
+  if (!gemm_has_producer(s) &&
       s->copy != (gpu->has_cp_async ? COPY_CP_ASYNC : COPY_VIA_REGISTERS))
     return "copy must be async from sm_80 on, registers before";
   if (s->stages < 2 || (s->copy == COPY_VIA_REGISTERS && s->stages != 2))
     return "stages must be at least 2, and exactly 2 if copy=registers";
   if (!s->raster || !s->split || s->split > MAX_SPLIT_K)
     return "raster and split must be at least 1, split at most 32";
-  if (s->mma_kind != MMA_KIND_WGMMA && (s->cluster_m != 1 || s->cluster_n != 1))
-    return "cluster_m and cluster_n need way=wgmma";
+  if (!gemm_has_producer(s) && (s->cluster_m != 1 || s->cluster_n != 1))
+    return "cluster_m and cluster_n need way=wgmma or way=tcgen05";
   if ((s->split > 1 && (shape->no_split_k || shape->symbolic_tile_count)) ||
       (s->stream && shape->no_split_k))
     return "the sums of this kernel cannot be split";
   double tiles = ceil(shape->m / s->m) * ceil(shape->n / s->n) * shape->batch;
   if (s->split > 1 && tiles > CUDA_COUNTER_COUNT)
     return "too many tiles for the counters";
-  if (s->mma_kind != MMA_KIND_WGMMA &&
-      (s->stream || s->pingpong || s->persistent))
+  if (!gemm_has_producer(s) && (s->stream || s->pingpong || s->persistent))
     return "stream, pingpong and persistent need way=wgmma";
+  if (s->mma_kind != MMA_KIND_TCGEN05 && s->accumulators)
+    return "accumulators needs way=tcgen05";
   s->width_a = s->width_b = MMA_M;
   gemm_complete_schedule(shape, gpu, s);
   return gemm_fits(shape, gpu, s) ? NULL
@@ -131,12 +165,12 @@ bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
   GemmSchedule to = *s;
   if (!gemm_schedule_parse(&to, text, why))
     return false;
-  uint32_t terms = WGMMA_STAGE_ROW_BYTES / dtype_info[shape->a.dtype].bytes;
+  uint32_t terms = TMA_STAGE_ROW_BYTES / dtype_info[shape->a.dtype].bytes;
   if (to.mma_kind != s->mma_kind) {
     to = (GemmSchedule){.mma_kind = to.mma_kind,
-                        .copy = to.mma_kind == MMA_KIND_WGMMA ? COPY_TMA
-                                : gpu->has_cp_async           ? COPY_CP_ASYNC
-                                                    : COPY_VIA_REGISTERS,
+                        .copy = gemm_has_producer(&to) ? COPY_TMA
+                                : gpu->has_cp_async    ? COPY_CP_ASYNC
+                                                       : COPY_VIA_REGISTERS,
                         .store = to.mma_kind == MMA_KIND_FMA ? STORE_DIRECT
                                                              : STORE_SHARED,
                         .m = 128,
@@ -151,7 +185,10 @@ bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
                         .split = 1,
                         .cluster_m = 1,
                         .cluster_n = 1};
-    to.stages_in_flight = to.persistent = to.mma_kind == MMA_KIND_WGMMA;
+    to.stages_in_flight = to.mma_kind == MMA_KIND_WGMMA;
+    to.persistent = gemm_has_producer(&to);
+    if (to.mma_kind == MMA_KIND_TCGEN05)
+      to.warps_m = 1, to.accumulators = MAX_ACCUMULATORS;
     if (to.mma_kind == MMA_KIND_FMA)
       to.warps_m = 0;
     if (!gemm_schedule_parse(&to, text, why))

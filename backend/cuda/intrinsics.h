@@ -47,7 +47,11 @@
  * ax_copy_ wrote, the copying thread must call ax_copy_wait before the barrier.
  * If another block reads or overwrites global memory, the writer must call
  * __threadfence, and the reader an atomic function, such as a counter of
- * finished blocks.  Within a block, a barrier suffices. */
+ * finished blocks.  Within a block, a barrier suffices.
+ *
+ * If threads use tensor memory one after the other, the first one must call
+ * ax_tcgen05_fence_before before the barrier (a commit includes it), and the
+ * other ax_tcgen05_fence_after after it. */
 #ifndef AXON_CUDA_INTRINSICS_H
 #define AXON_CUDA_INTRINSICS_H
 
@@ -135,6 +139,23 @@ bool intrinsics_write(Buffer *out, const char *source);
  *                                const unsigned *a, uint64_t b, bool add)
  *   ..._f16, ..._f16_ra; ax_wgmma_m64n128k8_tf32(d, a, b, add), ..._tf32_ra
  *   ax_wgmma_m64n128k32_e4m3(d, a, b, add), ..._e5m2
+ * Tensor memory and tcgen05 (sm_100a)
+ *   void ax_tmem_alloc(unsigned to, unsigned columns)  by a warp; `to`: shared
+ *                                memory, where the address is written
+ *   void ax_tmem_permit()                 the block allocates no more
+ *   void ax_tmem_free(unsigned address, unsigned columns)
+ *   void ax_tmem_load_x1(float *d, unsigned address), _x2, ... _x16   16 lanes,
+ *                                8 columns for each 4 registers
+ *   void ax_tmem_wait_load()              by the warp
+ *   void ax_tmem_hold(float (&d)[N])      after the wait, before a read of d
+ *   uint64_t ax_tcgen05_descriptor(unsigned address, unsigned leading,
+ *                                unsigned stride, unsigned swizzle)
+ *   void ax_tcgen05_mma_f16(unsigned d, uint64_t a, uint64_t b,
+ *                                unsigned instruction, bool add)   by a thread
+ *   ax_tcgen05_mma_tf32, ax_tcgen05_mma_f8
+ *   void ax_tcgen05_commit(unsigned bar)  arrives after the thread's products
+ *   void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks)
+ *   void ax_tcgen05_fence_before(), ax_tcgen05_fence_after()
  */
 
 #endif

@@ -726,6 +726,259 @@ KERNEL(product_half) {
   if (T < 64)
     ax_wgmma_fence();
 }
+/* ---- tcgen05 ---- */
+
+/* The matrices of wgmma; an mbarrier, and the address of 32 columns.  The
+ * product has 64 rows and 8 columns of f32 from bf16. */
+#define TENSOR_BAR (at + 4096)
+#define TENSOR_PLACE (at + 4104)
+#define TENSOR_BF16 0x4020490u
+#define TENSOR_MATRICES()                                  \
+  unsigned at = ax_shared_address(ax_shared());            \
+  uint16_t *h = (uint16_t *)ax_shared();                   \
+  for (int i = T; i < 1024 + 128; i += 128)                \
+    h[i] = ax_f32_to_bf16(i < 1024 ? (float)(i % 7) : 1);  \
+  float d[4] = {0, 0, 0, 0};                               \
+  unsigned long long x = ax_tcgen05_descriptor(at, 1024, 128, 0), \
+                     y = ax_tcgen05_descriptor(at + 2048, 128, 128, 0); \
+  if (T == 0) {                                            \
+    ax_mbarrier_init(TENSOR_BAR, 1);                       \
+    ax_fence_mbarrier_init();                              \
+  }
+#define TENSOR_ALLOC(columns)            \
+  TENSOR_MATRICES();                     \
+  if (ax_warp() == 0) {                  \
+    ax_tmem_alloc(TENSOR_PLACE, columns); \
+    ax_tmem_permit();                    \
+  }
+#define TENSOR_SYNC()        \
+  ax_tcgen05_fence_before(); \
+  ax_sync();                 \
+  ax_tcgen05_fence_after()
+#define TENSOR_ADDRESS() const unsigned to = ((const unsigned *)h)[1026]
+#define TENSOR_BEGIN()  \
+  TENSOR_ALLOC(32);     \
+  ax_fence_async();     \
+  TENSOR_SYNC();        \
+  TENSOR_ADDRESS()
+#define TENSOR_MULTIPLY()                             \
+  if (T == 0) {                                       \
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false); \
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, true);  \
+    ax_tcgen05_commit(TENSOR_BAR);                    \
+  }
+#define TENSOR_WAIT()              \
+  ax_mbarrier_wait(TENSOR_BAR, 0); \
+  ax_tcgen05_fence_after()
+#define TENSOR_LOAD() ax_tmem_load_x1(d, to + (ax_warp() * 32 << 16))
+#define TENSOR_READ()  \
+  TENSOR_LOAD();       \
+  ax_tmem_wait_load(); \
+  ax_tmem_hold(d);     \
+  STORE(d[0])
+#define TENSOR_FREE()     \
+  if (ax_warp() == 0)     \
+  ax_tmem_free(to, 32)
+#define TENSOR_END() \
+  TENSOR_SYNC();     \
+  TENSOR_FREE()
+KERNEL(tensor) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  TENSOR_READ();
+  TENSOR_END();
+}
+KERNEL(tensor_no_wait) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  TENSOR_READ();
+  TENSOR_END();
+}
+KERNEL(tensor_no_commit) {
+  TENSOR_BEGIN();
+  if (T == 0)
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false);
+  TENSOR_WAIT();
+  TENSOR_END();
+}
+KERNEL(tensor_no_fence_after) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  ax_mbarrier_wait(TENSOR_BAR, 0);
+  TENSOR_READ();
+  TENSOR_END();
+}
+KERNEL(tensor_no_first_fence) {
+  TENSOR_ALLOC(32);
+  ax_fence_async();
+  ax_sync();
+  TENSOR_ADDRESS();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  TENSOR_END();
+}
+KERNEL(tensor_no_load_wait) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  TENSOR_LOAD();
+  STORE(d[0]);
+  TENSOR_END();
+}
+KERNEL(tensor_no_hold) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  TENSOR_LOAD();
+  ax_tmem_wait_load();
+  STORE(d[0]);
+  TENSOR_END();
+}
+KERNEL(tensor_unfenced_memory) {
+  TENSOR_ALLOC(32);
+  TENSOR_SYNC();
+  TENSOR_ADDRESS();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  TENSOR_END();
+}
+KERNEL(tensor_memory_reused) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  ax_sync();
+  h[T] = 0;
+  TENSOR_WAIT();
+  TENSOR_END();
+}
+KERNEL(tensor_unfreed) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  TENSOR_READ();
+}
+KERNEL(tensor_freed_early) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  TENSOR_READ();
+  TENSOR_FREE();
+}
+KERNEL(tensor_freed_in_part) {
+  TENSOR_ALLOC(64);
+  TENSOR_SYNC();
+  TENSOR_ADDRESS();
+  TENSOR_FREE();
+}
+/* The loads of the first product, before the second one overwrites it. */
+#define TENSOR_TWICE(before)                          \
+  TENSOR_BEGIN();                                     \
+  TENSOR_MULTIPLY();                                  \
+  TENSOR_WAIT();                                      \
+  TENSOR_READ();                                      \
+  before;                                             \
+  ax_sync();                                          \
+  ax_tcgen05_fence_after();                           \
+  if (T == 0) {                                       \
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false); \
+    ax_tcgen05_commit(TENSOR_BAR);                    \
+  }                                                   \
+  ax_mbarrier_wait(TENSOR_BAR, 1);                    \
+  ax_tcgen05_fence_after();                           \
+  TENSOR_END()
+KERNEL(tensor_twice) {
+  TENSOR_TWICE(ax_tcgen05_fence_before());
+}
+KERNEL(tensor_no_fence_before) {
+  TENSOR_TWICE();
+}
+KERNEL(tensor_beyond) {
+  TENSOR_BEGIN();
+  if (T == 0)
+    ax_tcgen05_mma_f16(to + 32, x, y, TENSOR_BF16, false);
+  TENSOR_END();
+}
+KERNEL(tensor_odd) {
+  TENSOR_ALLOC(48);
+  TENSOR_SYNC();
+}
+KERNEL(tensor_too_many) {
+  TENSOR_MATRICES();
+  if (ax_warp() == 0) {
+    ax_tmem_alloc(TENSOR_PLACE, 512);
+    ax_tmem_alloc(TENSOR_PLACE, 32);
+  }
+}
+KERNEL(tensor_no_permit) {
+  TENSOR_ALLOC(32);
+  if (ax_warp() == 0)
+    ax_tmem_alloc(TENSOR_PLACE, 32);
+}
+KERNEL(tensor_unwritten) {
+  TENSOR_BEGIN();
+  TENSOR_READ();
+  TENSOR_END();
+}
+KERNEL(tensor_adds_to_nothing) {
+  TENSOR_BEGIN();
+  if (T == 0)
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, true);
+  TENSOR_END();
+}
+KERNEL(tensor_other_lanes) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  ax_tmem_load_x1(d, to);
+  TENSOR_END();
+}
+KERNEL(tensor_instruction) {
+  TENSOR_BEGIN();
+  if (T == 0)
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16 | 8, false);
+  TENSOR_END();
+}
+KERNEL(tensor_types) {
+  TENSOR_BEGIN();
+  if (T == 0)
+    ax_tcgen05_mma_tf32(to, x, y, TENSOR_BF16, false);
+  TENSOR_END();
+}
+KERNEL(tensor_size) {
+  TENSOR_BEGIN();
+  if (T == 0)
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16 + (4 << 24), false);
+  TENSOR_END();
+}
+KERNEL(tensor_descriptor) {
+  TENSOR_BEGIN();
+  if (T == 0)
+    ax_tcgen05_mma_f16(to, x, y & ~(1ull << 46), TENSOR_BF16, false);
+  TENSOR_END();
+}
+/* Products arrive at the mbarriers of both blocks. */
+KERNEL(tensor_cast) {
+  TENSOR_MATRICES();
+  (void)d;
+  if (ax_warp() == 0)
+    ax_tmem_alloc(TENSOR_PLACE, 32);
+  ax_fence_async();
+  ax_tcgen05_fence_before();
+  ax_cluster_sync();
+  ax_tcgen05_fence_after();
+  TENSOR_ADDRESS();
+  if (T == 0 && ax_cluster_rank() == 1) {
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false);
+    ax_tcgen05_commit_cast(TENSOR_BAR, 3);
+  }
+  TENSOR_WAIT();
+  h[T] = 0;
+  TENSOR_FREE();
+  ax_cluster_sync();
+}
+
+/* ---- registers ---- */
+
 KERNEL(registers) {
   ax_registers_less<40>();
   ax_registers_more<232>();

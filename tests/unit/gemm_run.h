@@ -30,6 +30,10 @@ static void store_number(void *at, int64_t i, Dtype t, double x) {
     ((double *)at)[i] = x;
   else if (t == DT_F32)
     ((float *)at)[i] = (float)x;
+  else if (t == DT_F8_E4M3)
+    ((uint8_t *)at)[i] = f8_e4m3_from_double(x);
+  else if (t == DT_F8_E5M2)
+    ((uint8_t *)at)[i] = f8_e5m2_from_double(x);
   else
     ((uint16_t *)at)[i] =
         t == DT_BF16 ? bf16_from_double(x) : f16_from_double(x);
@@ -40,6 +44,10 @@ static double load_number(const void *at, int64_t i, Dtype t) {
     return ((const double *)at)[i];
   if (t == DT_F32)
     return (double)((const float *)at)[i];
+  if (t == DT_F8_E4M3)
+    return f8_e4m3_to_double(((const uint8_t *)at)[i]);
+  if (t == DT_F8_E5M2)
+    return f8_e5m2_to_double(((const uint8_t *)at)[i]);
   uint16_t u = ((const uint16_t *)at)[i];
   return t == DT_BF16 ? bf16_to_double(u) : f16_to_double(u);
 }
@@ -113,6 +121,11 @@ typedef struct GemmRun {
   bool plain;           /* TMA cannot copy it */
 } GemmRun;
 
+/* The kind of kernels whose operands TMA copies. */
+static MmaKind producer_kind(const GemmRun *kind) {
+  return strcmp(kind->arch, "sm_100a") == 0 ? MMA_KIND_TCGEN05 : MMA_KIND_WGMMA;
+}
+
 typedef struct ChosenGemm {
   GemmShape shape;
   GemmSchedule s;
@@ -126,13 +139,15 @@ static void choose(const GemmRun *kind, ChosenGemm *made) {
   made->shape = gemm_case_shape(&kind->c, 512, 512, 512, 1);
   made->shape.a.tma_copyable = !kind->plain;
   assert_true(gemm_choose(&made->shape, &gpu, &made->s, &seconds));
-  if (!kind->plain && made->s.mma_kind != MMA_KIND_WGMMA &&
-      !gemm_override(&made->shape, &gpu, "way=wgmma", &made->s, &why))
+  MmaKind wanted = producer_kind(kind);
+  const char *way = wanted == MMA_KIND_WGMMA ? "way=wgmma" : "way=tcgen05";
+  if (!kind->plain && made->s.mma_kind != wanted &&
+      !gemm_override(&made->shape, &gpu, way, &made->s, &why))
     fail_msg("%s", why.text);
   if (!gemm_schedule_parse(&made->s, kind->schedule, &why))
     fail_msg("%s", why.text);
   gemm_choose_layouts(&made->shape, &made->s);
-  assert_true((made->s.mma_kind == MMA_KIND_WGMMA) == !kind->plain);
+  assert_true((made->s.mma_kind == wanted) == !kind->plain);
 }
 
 static void map_operand(const GemmArguments *g, const ChosenGemm *m, bool b,
@@ -272,7 +287,7 @@ static bool run_gemm(Sim *sim, const char *name, const GemmRun *kind,
   g.b = b;
   g.bias = alloc_before_guard_page(z.n, "bias", &memory[5]);
   g.shift = alloc_before_guard_page(z.m, "shift", &memory[6]);
-  if (s->mma_kind == MMA_KIND_WGMMA && tiles) {
+  if (gemm_has_producer(s) && tiles) {
     map_operand(&g, made_, false, g.map_a);
     map_operand(&g, made_, true, g.map_b);
     if (s->store == STORE_TMA)

@@ -74,13 +74,18 @@ static void test_change(void **state) {
        "least 16"},
       {"way=mma stream=1", "stream, pingpong and persistent need way=wgmma"},
       {"raster=0", "raster and split must be at least 1, split at most 32"},
-      {"way=mma cluster_m=2", "cluster_m and cluster_n need way=wgmma"},
+      {"way=mma cluster_m=2",
+       "cluster_m and cluster_n need way=wgmma or way=tcgen05"},
+      {"way=tcgen05", "tcgen05 cannot load these operands by TMA, or the "
+                      "architecture is not sm_100a"},
+      {"accumulators=2", "accumulators needs way=tcgen05"},
       {"cluster_m=3", "cluster_m and cluster_n must be powers of two, at most "
                       "8 blocks together"},
       {"n=32 cluster_m=8",
        "the part of a block in a cluster copy must have at least 8 rows"},
       {"store=direct",
-       "way=wgmma needs copy=engine, and store=shared or store=engine"},
+       "way=wgmma and way=tcgen05 need copy=engine, and store=shared or "
+       "store=engine"},
       {"store=engine waiting=5", "waiting must be 1 to 4"},
       {"m=512", "m and n must be at most 256"},
   };
@@ -100,6 +105,58 @@ static void test_change(void **state) {
   assert_false(gemm_override(&shape, &gpu, "store=engine waiting=1", &s, &why));
   assert_string_equal(why.text, "TMA cannot store these results");
   buffer_free(&why);
+}
+
+/* Schedules of tcgen05, on sm_100a alone. */
+static void test_change_tensor(void **state) {
+  (void)state;
+  GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
+  GemmShape shape = gemm_case_shape(&c, 4096, 4096, 4096, 1);
+  GpuSpec gpu;
+  GemmSchedule s, was, back = {0};
+  double seconds;
+  Buffer why = {0}, text = {0};
+  assert_true(gpu_spec("sm_100a", &gpu));
+  assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
+  assert_true(gemm_override(&shape, &gpu, "way=mma m=64", &s, &why));
+  assert_true(s.mma_kind == MMA_KIND_MMA_SYNC && !s.accumulators);
+  assert_true(gemm_override(&shape, &gpu, "way=tcgen05 n=256", &s, &why));
+  assert_true(s.mma_kind == MMA_KIND_TCGEN05 && s.m == 128 && s.n == 256 &&
+              s.accumulators == 2 && s.persistent && s.copy_a == 16);
+  gemm_schedule_print(&text, &s);
+  assert_non_null(strstr(text.text, "way=tcgen05 copy=engine store=shared "));
+  assert_non_null(strstr(text.text, " accumulators=2 persistent=1 "));
+  assert_true(gemm_schedule_parse(&back, text.text, &why));
+  assert_memory_equal(&s, &back, sizeof s);
+  was = s;
+  static const char *const others =
+      "way=tcgen05 needs persistent=1, split=1, stream=0 and pingpong=0";
+  static const char *const sizes =
+      "way=tcgen05 needs m=64 or m=128, and warps_m=1";
+  const char *const wrong[][2] = {
+      {"m=256", sizes},
+      {"warps_m=2", sizes},
+      {"n=48", "n must be a multiple of 32"},
+      {"accumulators=3", "accumulators must be 1 or 2"},
+      {"accumulators=0", "accumulators must be 1 or 2"},
+      {"stream=1", others},
+      {"persistent=0", others},
+      {"split=2", others},
+      {"stages=9", "it exceeds shared memory or registers"},
+      {"way=wgmma", "wgmma cannot load these operands by TMA"},
+  };
+  for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
+    why.len = 0;
+    assert_false(gemm_override(&shape, &gpu, wrong[j][0], &s, &why));
+    assert_string_equal(why.text, wrong[j][1]);
+    assert_memory_equal(&s, &was, sizeof s);
+  }
+  shape.a.computed = true;
+  why.len = 0;
+  assert_false(gemm_override(&shape, &gpu, "m=64", &s, &why));
+  assert_non_null(strstr(why.text, "tcgen05 cannot load these operands"));
+  buffer_free(&why);
+  buffer_free(&text);
 }
 
 /* ---- choosing ---- */
@@ -136,10 +193,11 @@ static void test_choose(void **state) {
         assert_true(gemm_shared_bytes(&shape, &s) <= gpu.block_shared_bytes);
         assert_true(seconds == gemm_seconds(&shape, &gpu, &s));
         /* at most the peak rate */
-        double most = c.in == DT_F64                 ? gpu.f64_fma_rate
-                      : c.in == DT_F32               ? gpu.f32_fma_rate
-                      : s.mma_kind == MMA_KIND_WGMMA ? gpu.f16_wgmma_rate
-                                                     : gpu.f16_mma_rate;
+        double most = c.in == DT_F64                   ? gpu.f64_fma_rate
+                      : c.in == DT_F32                 ? gpu.f32_fma_rate
+                      : s.mma_kind == MMA_KIND_WGMMA   ? gpu.f16_wgmma_rate
+                      : s.mma_kind == MMA_KIND_TCGEN05 ? gpu.f16_tcgen05_rate
+                                                       : gpu.f16_mma_rate;
         assert_true(seconds * gpu.clock_hz * gpu.sms * most >= 2 * m * n * k);
         assert_true(seconds * gpu.dram_bandwidth >=
                     (m + n) * k * dtype_info[c.in].bytes);
@@ -178,6 +236,35 @@ static void test_chosen(void **state) {
   shape.no_split_k = true;
   assert_true(gemm_choose(&shape, &gpu, &s, &least));
   assert_true(s.split == 1 && least > seconds);
+}
+
+/* sm_100a multiplies into tensor memory if TMA copies both operands. */
+static void test_chosen_tensor(void **state) {
+  (void)state;
+  static const struct {
+    Dtype in;
+    double rate; /* times that of f16 */
+  } kinds[] = {{DT_BF16, 1}, {DT_F16, 1}, {DT_F32, 0.5}, {DT_F8_E4M3, 2}};
+  for (size_t j = 0; j < ARRAY_LEN(kinds); j++) {
+    GemmCase c = {.in = kinds[j].in,
+                  .sum = DT_F32,
+                  .out = DT_BF16,
+                  .tf32 = true,
+                  .align = 16};
+    GemmShape shape = gemm_case_shape(&c, 8192, 8192, 8192, 1);
+    GpuSpec gpu;
+    GemmSchedule s;
+    double seconds, other;
+    assert_true(gpu_spec("sm_100a", &gpu));
+    assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
+    assert_true(s.mma_kind == MMA_KIND_TCGEN05 && s.m == 128 && s.n == 256 &&
+                s.accumulators == 2);
+    double peak = gpu.sms * gpu.f16_tcgen05_rate * gpu.clock_hz * kinds[j].rate;
+    assert_true(seconds * peak >= 2.0 * 8192 * 8192 * 8192);
+    shape.b.tma_copyable = false;
+    assert_true(gemm_choose(&shape, &gpu, &s, &other));
+    assert_true(s.mma_kind == MMA_KIND_MMA_SYNC && other > 2 * seconds);
+  }
 }
 
 /* With a symbolic number of tiles, warpgroups share the remaining tiles
@@ -234,7 +321,7 @@ static void test_chosen_group(void **state) {
 /* ---- compiled ---- */
 
 static void compile(const Nvrtc *n, const GemmCase *c, const char *arch,
-                    double size) {
+                    double size, const char *fields) {
   GemmShape shape = gemm_case_shape(c, size, size, size, 1);
   GpuSpec gpu;
   GemmSchedule s;
@@ -243,6 +330,8 @@ static void compile(const Nvrtc *n, const GemmCase *c, const char *arch,
   assert_true(gpu_spec(arch, &gpu));
   if (!gemm_choose(&shape, &gpu, &s, &seconds))
     return;
+  if (!gemm_override(&shape, &gpu, fields, &s, &what))
+    fail_msg("%s: %s", fields, what.text);
   gemm_schedule_print(&what, &s);
   buffer_puts(&text, gemm_arguments);
   gemm_case_text(c, &shape, &s, "gemm", &text);
@@ -267,16 +356,46 @@ static void test_compile(void **state) {
                     .b_transposed = (g + j) % 5 < 2,
                     .tf32 = j == 0,
                     .computed = j == 3};
-      compile(n, &c, cuda_archs[g], j == 2 ? 200 : 4096);
+      compile(n, &c, cuda_archs[g], j == 2 ? 200 : 4096, "");
     }
+}
+
+/* Products into tensor memory of each type, with the largest tiles. */
+static void test_compile_tensor(void **state) {
+  (void)state;
+  const Nvrtc *n = cuda_compiler();
+  static const struct {
+    GemmCase c;
+    const char *fields;
+  } cases[] = {
+      {{DT_BF16, DT_F32, DT_BF16, .bias = true, .shift = true, .align = 16},
+       "way=tcgen05 m=128 n=256 store=engine waiting=2 stages=4"},
+      {{DT_F16, DT_F32, DT_F16, .a_transposed = true, .b_transposed = true,
+        .bias = true, .align = 16},
+       "way=tcgen05 m=128 n=256 store=shared waiting=0 stages=4"},
+      {{DT_F32, DT_F32, DT_F32, .tf32 = true, .align = 16},
+       "way=tcgen05 m=64 n=256 accumulators=1 cluster_m=2"},
+      {{DT_F8_E4M3, DT_F32, DT_BF16, .align = 16},
+       "way=tcgen05 m=128 n=192 cluster_n=2"},
+      {{DT_F8_E5M2, DT_F32, DT_F32, .bias = true, .align = 16},
+       "way=tcgen05 m=128 n=96"},
+  };
+  for (size_t j = 0; j < ARRAY_LEN(cases); j++)
+    compile(n, &cases[j].c, "sm_100a", 4096, cases[j].fields);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_record),      cmocka_unit_test(test_change),
-      cmocka_unit_test(test_choose),      cmocka_unit_test(test_chosen),
-      cmocka_unit_test(test_chosen_open), cmocka_unit_test(test_chosen_group),
+      cmocka_unit_test(test_record),
+      cmocka_unit_test(test_change),
+      cmocka_unit_test(test_choose),
+      cmocka_unit_test(test_chosen),
+      cmocka_unit_test(test_change_tensor),
+      cmocka_unit_test(test_chosen_tensor),
+      cmocka_unit_test(test_chosen_open),
+      cmocka_unit_test(test_chosen_group),
       cmocka_unit_test(test_compile),
+      cmocka_unit_test(test_compile_tensor),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

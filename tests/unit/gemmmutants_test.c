@@ -1,5 +1,6 @@
-/* Tests mutants of generated warpgroup kernels: with clusters whose blocks
- * share operands, TMA stores and split sums; and with a computed operand.  The
+/* Tests mutants of generated kernels with a producer: of wgmma, with clusters
+ * whose blocks share operands, TMA stores and split sums; with a computed
+ * operand; and of tcgen05, with sums in tensor memory.  The
  * simulator detects the error in each mutant.  Exceptions are listed in
  * tests/cuda/gemmgroup.survivors, with the reason why they are correct.
  *
@@ -23,6 +24,12 @@ static const GemmRun kinds[] = {
       .align = 16},
      "m=128 n=96 k=64 warps_m=2 stages=3 pingpong=0 store=engine waiting=2 "
      "cluster_m=2 cluster_n=1 stream=0 flight=2 raster=2",
+     0},
+    {"sm_100a",
+     {DT_BF16, DT_F32, DT_F32, .b_transposed = 1, .bias = true, .shift = true,
+      .align = 16},
+     "m=128 n=64 k=64 warps_m=1 stages=3 store=engine waiting=2 cluster_m=2 "
+     "cluster_n=1 accumulators=2 raster=2",
      0},
 };
 

@@ -8,6 +8,7 @@
 
 #define SMALL "m=32 n=32 k=32 warps_m=2 warps_n=1 stages=3 "
 #define GROUPS "m=128 n=32 k=64 warps_m=2 stages=3 "
+#define TENSOR "n=32 k=64 warps_m=1 stages=3 "
 
 static const GemmRun kinds[] = {
     {"sm_80", {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true}, SMALL, 1},
@@ -68,6 +69,36 @@ static const GemmRun kinds[] = {
      {DT_F16, DT_F32, DT_F16, .a_transposed = 1, .computed = 1, .align = 16},
      GROUPS "m=64 stream=0 pingpong=1 store=engine waiting=1 cluster_m=2 "
             "cluster_n=1 flight=2",
+     0},
+    {"sm_100a",
+     {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true},
+     TENSOR "m=128 store=shared accumulators=2 cluster_m=1 cluster_n=1",
+     0},
+    {"sm_100a",
+     {DT_F16, DT_F32, DT_F16, .a_transposed = 1, .b_transposed = 1,
+      .align = 16},
+     TENSOR "m=64 n=64 store=engine waiting=1 accumulators=1 cluster_m=1 "
+            "cluster_n=2",
+     0},
+    {"sm_100a",
+     {DT_BF16, DT_F32, DT_F32, .a_transposed = 1, .b_transposed = 1,
+      .align = 16, .bias = true},
+     TENSOR "m=128 n=96 store=engine waiting=2 accumulators=2 cluster_m=2 "
+            "cluster_n=1",
+     0},
+    {"sm_100a",
+     {DT_F32, DT_F32, DT_F16, .tf32 = 1, .align = 16},
+     TENSOR "m=64 n=96 k=32 store=shared accumulators=2 cluster_m=1 "
+            "cluster_n=1",
+     0},
+    {"sm_100a",
+     {DT_F8_E4M3, DT_F32, DT_BF16, .align = 16, .bias = true},
+     TENSOR "m=128 n=64 k=128 store=engine waiting=2 accumulators=2 "
+            "cluster_m=2 cluster_n=2",
+     0},
+    {"sm_100a",
+     {DT_F8_E5M2, DT_F32, DT_F32, .align = 16},
+     TENSOR "m=128 k=128 store=shared accumulators=1 cluster_m=1 cluster_n=1",
      0},
 };
 

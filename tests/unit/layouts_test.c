@@ -43,9 +43,9 @@ static void test_fewer_columns(void **state) {
 }
 
 /* The same layouts as in CUTLASS, whose kernels run on GPUs
- * (cute/atom/mma_traits_sm75, _sm80, _sm90_gmma).  Extents and strides of the
- * thread number, then of the element number; they add up to column * rows +
- * row. */
+ * (cute/atom/mma_traits_sm75, _sm80, _sm90_gmma, copy_traits_sm100).  Extents
+ * and strides of the thread number, then of the element number; they add up to
+ * column * rows + row. */
 typedef struct Told {
   Fragment fragment;
   bool transposed; /* rows of the manual are our columns */
@@ -77,6 +77,7 @@ static const Told told[] = {
      0,
      {{4, 64}, {8, 1}, {4, 16}},
      {{2, 8}, {2, 256}}},
+    {FRAGMENT_TMEM_16X256B, 0, {{4, 32}, {8, 1}}, {{2, 16}, {2, 8}, {32, 128}}},
     {FRAGMENT_WGMMA_M64_D,
      0,
      {{4, 128}, {8, 1}, {4, 16}},

@@ -141,6 +141,45 @@ static void test_sm90a(void **state) {
   buffer_free(&b);
 }
 
+static void test_sm100a(void **state) {
+  (void)state;
+  file_compiles("sm100a", 100, 100);
+}
+
+/* The instructions of one kind in PTX, in their order, one a line. */
+static void write_instructions(Buffer *out, const char *ptx, const char *kind) {
+  for (const char *at = ptx; (at = strstr(at, kind)); at++) {
+    size_t len = strcspn(at, " ;\t\n");
+    buffer_printf(out, "%.*s\n", (int)len, at);
+    at += len - 1;
+  }
+}
+
+/* Each wrapper of sm_100a is the instruction of the manual (sm100a.ptx). */
+static void test_instructions(void **state) {
+  (void)state;
+  const Nvrtc *n = there();
+  Buffer b = {0}, got = {0};
+  CompiledCode code;
+  if (!nvrtc_compiles(n, "sm_100a"))
+    skip();
+  char *text = read_kernel("sm100a"), *wanted = read_file("sm100a.ptx");
+  assert_true(intrinsics_write(&b, text));
+  KernelSource t = {.source = b.text,
+                    .name = "kernel.cu",
+                    .arch = "sm_100a",
+                    .want_ptx = true};
+  if (!nvrtc_compile(n, &t, &code, &fault))
+    fail_msg("%s", fault.message);
+  write_instructions(&got, code.bytes, "tcgen05.");
+  assert_string_equal(got.text, wanted);
+  compiled_code_free(&code);
+  buffer_free(&b);
+  buffer_free(&got);
+  free(text);
+  free(wanted);
+}
+
 /* The sources of the simulator are also valid CUDA. */
 static void test_simulated(void **state) {
   (void)state;
@@ -165,6 +204,8 @@ static void test_absent(void **state) {
       {"sm_100a", "void f() { ax_wgmma_fence(); }", "of sm_90a alone"},
       {"sm_100a", "void f() { ax_wgmma_m64n8k16_f16; }", "of sm_90a alone"},
       {"sm_120", "void f() { ax_registers_more; }", "setmaxnreg is of sm_90a"},
+      {"sm_90a", "void f() { ax_tmem_alloc(0, 32); }", "of sm_100a alone"},
+      {"sm_120", "void f() { ax_tcgen05_mma_f16; }", "of sm_100a alone"},
   };
   for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
     PtxasReport r;
@@ -183,6 +224,8 @@ int main(void) {
       cmocka_unit_test(test_sm80),
       cmocka_unit_test(test_sm90),
       cmocka_unit_test(test_sm90a),
+      cmocka_unit_test(test_sm100a),
+      cmocka_unit_test(test_instructions),
       cmocka_unit_test(test_simulated),
       cmocka_unit_test(test_absent),
   };

@@ -48,10 +48,15 @@ typedef enum AxOp {
   AX_TMA_LOAD,
   AX_TMA_STORE, /* n0: source, p0: map, n3: axes, p1: int[] of coordinates */
   AX_TMA_COMMIT,
-  AX_TMA_WAIT,   /* n0: pending groups, n1: wait for reads only */
-  AX_WGMMA_HOLD, /* p0: d, n0: elements */
-  AX_TRAP,       /* p0: reason, or NULL */
-  AX_WARP,       /* n0: id, n1: count, n2: arrive only */
+  AX_TMA_WAIT,      /* n0: pending groups, n1: wait for reads only */
+  AX_HOLD,          /* p0: d, n0: elements */
+  AX_TCGEN05_FENCE, /* n0: after the barrier, not before it */
+  /* n0: kind (AxKind), n1: address of d, n2, n3: descriptors, n4: instruction
+   * descriptor, n5: add */
+  AX_TCGEN05_MMA,
+  AX_TCGEN05_COMMIT, /* n0: mbarrier, n1: block mask or 0 */
+  AX_TRAP,           /* p0: reason, or NULL */
+  AX_WARP,           /* n0: id, n1: count, n2: arrive only */
   AX_BARRIER,
   AX_SYNC_WARP, /* n0: value, n1: AxShuffle, n2: operand */
   AX_SHUFFLE,
@@ -60,6 +65,11 @@ typedef enum AxOp {
   AX_LDMATRIX,
   AX_STMATRIX, /* p0: d, p1: a, p2: b, n0: AxType, n1: k */
   AX_MMA,
+  AX_TMEM_ALLOC, /* n0: shared address of the result, n1: columns */
+  AX_TMEM_PERMIT,
+  AX_TMEM_FREE, /* n0: address, n1: columns */
+  AX_TMEM_LOAD, /* p0: registers, n0: address, n1: columns */
+  AX_TMEM_WAIT_LOAD,
   AX_GROUP, /* n0: registers per thread, n1: increase */
   AX_REGISTERS,
   AX_WGMMA_FENCE,
@@ -86,6 +96,9 @@ typedef enum AxShuffle {
 } AxShuffle;
 
 typedef enum AxType { AX_F16, AX_BF16, AX_TF32, AX_E4M3, AX_E5M2 } AxType;
+
+/* Kinds of tcgen05.mma. */
+typedef enum AxKind { AX_KIND_F16, AX_KIND_TF32, AX_KIND_F8 } AxKind;
 
 typedef struct AxIndex {
   unsigned x, y, z;

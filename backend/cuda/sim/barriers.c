@@ -208,6 +208,31 @@ bool mbarrier_complete_bytes(SimRun *r, Mbarrier *m, SimBlock *block,
   return try_complete_phase(r, m, block);
 }
 
+static bool take_arrival(SimRun *r, const SimThread *t, Mbarrier *m, int line) {
+  if (m->pending--)
+    return true;
+  return sim_fail(r, t, (uint32_t)line,
+                  "arrives at the mbarrier at 0x%x, at which %u arrive and "
+                  "did: %lld bytes are missing",
+                  SIM_SHARED_BASE + m->offset, m->count,
+                  (long long)m->pending_bytes);
+}
+
+bool mbarrier_arrive_async(SimRun *r, Mbarrier *m, SimBlock *block,
+                           const SimThread *by, const VectorClock *clock,
+                           int line) {
+  if (!block->live_threads)
+    return sim_fail(r, by, (uint32_t)line,
+                    "arrives at an mbarrier of a block that has ended");
+  if (!take_arrival(r, by, m, line))
+    return false;
+  if (block == by->block)
+    clock_join(block->cluster, m->arriving_clock, clock);
+  else
+    clock_join_remote(block->cluster, m->arriving_clock, clock);
+  return try_complete_phase(r, m, block);
+}
+
 static void arrive_remote(SimThread *t, Mbarrier *m, int line) {
   RemoteArrival now = {clock_epoch(t), m->phase + 1, line};
   uint32_t j = 0;
@@ -245,14 +270,8 @@ static void mbarrier_arrive(SimRun *r, SimThread *t, AxCall *c) {
              (unsigned long long)c->n[1]);
     return;
   }
-  if (!m->pending--) {
-    sim_fail(r, t, (uint32_t)c->line,
-             "arrives at the mbarrier at 0x%x, at which %u arrive and did: "
-             "%lld bytes are missing",
-             SIM_SHARED_BASE + m->offset, m->count,
-             (long long)m->pending_bytes);
+  if (!take_arrival(r, t, m, c->line))
     return;
-  }
   m->pending_bytes += (int64_t)c->n[1];
   if (b == t->block)
     clock_release(t, m->arriving_clock);

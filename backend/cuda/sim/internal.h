@@ -1,12 +1,14 @@
 /* backend/cuda/sim: shared by its files.
  *
  * The race detector uses vector clocks.  Agents are threads, the cp.async
- * operations and the bulk stores of a thread, the loads of an mbarrier, and the
- * wgmmas of a warpgroup.  Each agent has a number and a time.  An access has an
- * epoch: its agent and time.  A thread has a vector clock: for each agent, the
- * time up to which its effects are visible.  A barrier joins the clocks of all
- * arriving threads into those that it releases.  An access is a race if an
- * earlier access to the same byte is not within the clock of its thread.
+ * operations and the bulk stores of a thread, the loads of an mbarrier, the
+ * wgmmas of a warpgroup, the products by tcgen05 of a thread, and the loads
+ * from tensor memory of a warp.  Each agent has a number and a time.  An access
+ * has an epoch: its agent and time.  A thread has a vector clock: for each
+ * agent, the time up to which its effects are visible.  A barrier joins the
+ * clocks of all arriving threads into those that it releases.  An access is a
+ * race if an earlier access to the same byte is not within the clock of its
+ * thread.
  *
  * The second half of a clock is for the asynchronous proxy (TMA, wgmma): the
  * plain accesses that it sees.  ax_fence_async copies the first half to the
@@ -16,6 +18,7 @@
 
 #include "backend/cuda/sim/abi.h"
 #include "backend/cuda/sim/fiber.h"
+#include "backend/cuda/sim/layouts.h"
 #include "backend/cuda/sim/sim.h"
 #include "support/vec.h"
 
@@ -59,6 +62,8 @@ typedef enum AgentKind {
   AGENT_BULK_STORE, /* bulk stores of a thread, by the asynchronous proxy */
   AGENT_TMA_LOAD,   /* loads that complete at an mbarrier */
   AGENT_WGMMA,      /* wgmmas of a warpgroup */
+  AGENT_TCGEN05,    /* products by tcgen05 of a thread */
+  AGENT_TMEM_LOAD,  /* loads from tensor memory of a warp */
 } AgentKind;
 
 typedef struct Agent {
@@ -80,8 +85,9 @@ typedef enum ThreadState {
   THREAD_DONE
 } ThreadState;
 
-/* Registers of a wgmma: accumulators, or operand A. */
-typedef struct WgmmaRegisters {
+/* Registers of a wgmma, accumulators or operand A; or of a load from tensor
+ * memory. */
+typedef struct AsyncRegisters {
   const char *address;
   uint32_t bytes, wgmma_group; /* the wgmma group that uses them */
   bool written, in_flight;
@@ -90,8 +96,10 @@ typedef struct WgmmaRegisters {
   bool needs_hold;
   /* Accumulators in flight: their value after completion. */
   float *pending_value;
+  bool is_load;
+  uint32_t tmem_address; /* of a load */
   int line;
-} WgmmaRegisters;
+} AsyncRegisters;
 
 struct SimThread {
   AxSelf self;
@@ -108,8 +116,12 @@ struct SimThread {
   uint32_t cp_async_groups, bulk_groups; /* committed groups */
   uint32_t last_bulk_group;              /* the last group that is not empty */
   int last_bulk_line;
-  VEC(WgmmaRegisters) wgmma_registers;
+  VEC(AsyncRegisters) async_registers;
   uint32_t wgmma_fences; /* calls of ax_wgmma_fence since the last wait */
+  /* What tcgen05 instructions of the thread see; NULL: nothing. */
+  VectorClock *tcgen05_clock;
+  uint32_t tcgen05_agent, tcgen05_groups; /* its products; commits */
+  uint32_t tmem_waited; /* loads of its warp that are complete */
   /* Arrived at the cluster barrier; the barrier has completed since. */
   bool cluster_arrived, cluster_barrier_done;
 };
@@ -151,8 +163,12 @@ typedef struct Warp {
   uint32_t ended;          /* threads that have ended */
   /* Of a warpgroup: agent of its wgmmas; committed wgmma groups. */
   uint32_t agent, committed_groups;
+  /* Of a warp: agent of its loads from tensor memory; their number. */
+  uint32_t tmem_agent, tmem_loads;
   uint32_t registers; /* per thread of the warpgroup; 0: initial number */
 } Warp;
+
+typedef struct TensorMemory TensorMemory;
 
 struct SimBlock {
   SimCluster *cluster;
@@ -165,6 +181,8 @@ struct SimBlock {
   Warp *warps, *warpgroups;
   SimBarrier block_barrier, named_barriers[SIM_NAMED_BARRIERS];
   VEC(Mbarrier *) mbarriers;
+  TensorMemory *tensor_memory;     /* NULL: not in use */
+  VEC(VectorClock *) spare_clocks; /* of commits that are complete */
 };
 
 /* An asynchronous operation between issue and completion. */
@@ -180,9 +198,11 @@ typedef struct AsyncOp {
   const void *p[3];
   /* Of a box; in im2col mode, followed by the offsets. */
   int coords[2 * SIM_MAX_RANK];
-  /* Mbarriers of the destination blocks, where it completes; or NULL. */
+  /* Mbarriers of the destination blocks, where it completes, by rank; or
+   * NULL. */
   Mbarrier **mbarriers;
   SimBlock *block;
+  VectorClock *clock; /* of a commit: what its products saw and did */
   /* Of a wgmma: accumulators and operand A of each thread. */
   float **accumulators;
   const unsigned **a;
@@ -292,10 +312,16 @@ void clock_release(SimThread *t, VectorClock *into);
 /* The same for a thread of another block, and only for effects of TMA and
  * wgmma. */
 void clock_release_remote(SimThread *t, VectorClock *into);
+void clock_join_remote(const SimCluster *c, VectorClock *into,
+                       const VectorClock *from);
 Epoch clock_epoch(const SimThread *t);
 static inline bool clock_sees(const VectorClock *clock, Epoch s) {
   return (uint32_t)s <= clock[s >> 32 & 0xffff];
 }
+
+/* Describes who made an access with this epoch, and its site. */
+void agent_describe(const SimRun *r, const SimThread *t, Epoch stamp,
+                    uint32_t site, char *out, size_t size);
 
 typedef struct ShadowAccess {
   SimBlock *block;
@@ -342,6 +368,11 @@ Mbarrier *mbarrier_at(SimRun *r, const SimThread *t, SimBlock *block,
 bool mbarrier_complete_bytes(SimRun *r, Mbarrier *m, SimBlock *block,
                              int64_t bytes);
 
+/* One arrival of asynchronous operations, whose effects are in the clock. */
+bool mbarrier_arrive_async(SimRun *r, Mbarrier *m, SimBlock *block,
+                           const SimThread *by, const VectorClock *clock,
+                           int line);
+
 /* ---- warp_collectives.c ---- */
 
 /* Waits until `count` threads from `first` on have reached a collective
@@ -386,9 +417,28 @@ void op_tma(SimRun *r, SimThread *t, int op, AxCall *c);
 
 void op_warpgroup(SimRun *r, SimThread *t, int op, AxCall *c);
 /* Checks an access of the thread to its stack against the registers of wgmmas
- * in flight. */
-bool wgmma_registers_check(SimRun *r, SimThread *t, const char *at,
+ * and loads in flight. */
+bool async_registers_check(SimRun *r, SimThread *t, const char *at,
                            size_t bytes, bool write, uint32_t site);
-bool wgmma_registers_hold(SimRun *r, SimThread *t, const AxCall *c);
+bool async_registers_hold(SimRun *r, SimThread *t, const AxCall *c);
+
+/* An operand in shared memory of wgmma or tcgen05.mma. */
+typedef struct MmaOperand {
+  SmemOperand layout;
+  uint32_t start;
+} MmaOperand;
+/* Reads the elements as numbers; k is the fastest axis of the result.  out
+ * NULL: only checks the access.  access without epoch: only reads. */
+bool mma_operand_read(SimRun *r, SimThread *t, const MmaOperand *o, AxType type,
+                      uint32_t mn_count, uint32_t k_count, float *out,
+                      const ShadowAccess *access);
+
+/* ---- tcgen05.c ---- */
+
+void op_tcgen05(SimRun *r, SimThread *t, int op, AxCall *c);
+/* Operations of a warp on tensor memory. */
+bool op_tensor_memory(SimRun *r, SimThread *first, int op, const AxCall *c);
+/* Fails if the block has not freed its tensor memory. */
+void tensor_memory_check_end(SimRun *r, const SimBlock *b);
 
 #endif

@@ -724,7 +724,7 @@ template <int N> AX_SIM void ax_wgmma_wait(AX_AT) {
   ax_sim_do(AX_WGMMA_WAIT, line, N);
 }
 template <int R> AX_SIM void ax_wgmma_hold(float (&d)[R], AX_AT) {
-  ax_sim_at(AX_WGMMA_HOLD, line, d, R);
+  ax_sim_at(AX_HOLD, line, d, R);
 }
 AX_SIM void ax_sim_product(int type, int columns, float *d, uint64_t a,
                            const unsigned *registers, uint64_t b, bool add,
@@ -782,6 +782,67 @@ AX_PRODUCTS_4(232, 240, 248, 256)
 #undef AX_PRODUCTS
 #undef AX_PRODUCT_16
 
+// ---- device/tcgen05.cuh ----
+
+AX_SIM void ax_tmem_alloc(unsigned to, unsigned columns, AX_AT) {
+  ax_sim_do(AX_TMEM_ALLOC, line, to, columns);
+}
+AX_SIM void ax_tmem_permit(AX_AT) {
+  ax_sim_do(AX_TMEM_PERMIT, line);
+}
+AX_SIM void ax_tmem_free(unsigned address, unsigned columns, AX_AT) {
+  ax_sim_do(AX_TMEM_FREE, line, address, columns);
+}
+AX_SIM void ax_tcgen05_fence_before(AX_AT) {
+  ax_sim_do(AX_TCGEN05_FENCE, line, 0);
+}
+AX_SIM void ax_tcgen05_fence_after(AX_AT) {
+  ax_sim_do(AX_TCGEN05_FENCE, line, 1);
+}
+AX_SIM unsigned long long ax_tcgen05_descriptor(unsigned address,
+                                                unsigned leading,
+                                                unsigned stride,
+                                                unsigned swizzle, AX_AT) {
+  if ((address | leading | stride) & 15 || swizzle > 7)
+    ax_sim_at(AX_TRAP, line, "a descriptor of what is no multiple of 16");
+  return (unsigned long long)(address >> 4 & 0x3fff) |
+         (unsigned long long)(leading >> 4 & 0x3fff) << 16 |
+         (unsigned long long)(stride >> 4 & 0x3fff) << 32 | 1ull << 46 |
+         (unsigned long long)swizzle << 61;
+}
+#define AX_TCGEN05_MMA_OF(name, kind)                                       \
+  AX_SIM void ax_tcgen05_mma_##name(unsigned d, uint64_t a, uint64_t b,     \
+                                    unsigned instruction, bool add, AX_AT) { \
+    AxCall c = {line, {kind, d, a, b, instruction, add}, {}, 0};            \
+    ax_sim_call(AX_TCGEN05_MMA, c);                                         \
+  }
+AX_TCGEN05_MMA_OF(f16, AX_KIND_F16)
+AX_TCGEN05_MMA_OF(tf32, AX_KIND_TF32)
+AX_TCGEN05_MMA_OF(f8, AX_KIND_F8)
+#undef AX_TCGEN05_MMA_OF
+AX_SIM void ax_tcgen05_commit(unsigned bar, AX_AT) {
+  ax_sim_do(AX_TCGEN05_COMMIT, line, bar);
+}
+AX_SIM void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks, AX_AT) {
+  ax_sim_do(AX_TCGEN05_COMMIT, line, bar, blocks & 0xffff);
+}
+#define AX_TMEM_LOADS(times)                                           \
+  AX_SIM void ax_tmem_load_x##times(float *d, unsigned address, AX_AT) { \
+    ax_sim_at(AX_TMEM_LOAD, line, d, address, 8 * times);              \
+  }
+AX_TMEM_LOADS(1)
+AX_TMEM_LOADS(2)
+AX_TMEM_LOADS(4)
+AX_TMEM_LOADS(8)
+AX_TMEM_LOADS(16)
+#undef AX_TMEM_LOADS
+AX_SIM void ax_tmem_wait_load(AX_AT) {
+  ax_sim_do(AX_TMEM_WAIT_LOAD, line);
+}
+template <int R> AX_SIM void ax_tmem_hold(float (&d)[R], AX_AT) {
+  ax_sim_at(AX_HOLD, line, d, R);
+}
+
 // ---- register arrays passed by address ----
 
 // Reads the last register of an array, so that the compiler checks the size of
@@ -814,6 +875,11 @@ template <typename T> AX_SIM void ax_sim_touch(T) {}
   AX_SIM_MMA(ax_mma_m16n8k8_f16, 2, 1, d, a, b)
 #define ax_mma_m16n8k8_tf32(d, a, b) \
   AX_SIM_MMA(ax_mma_m16n8k8_tf32, 4, 2, d, a, b)
+#define ax_tmem_load_x1(...) AX_SIM_LOAD(ax_tmem_load_x1, 4, __VA_ARGS__)
+#define ax_tmem_load_x2(...) AX_SIM_LOAD(ax_tmem_load_x2, 8, __VA_ARGS__)
+#define ax_tmem_load_x4(...) AX_SIM_LOAD(ax_tmem_load_x4, 16, __VA_ARGS__)
+#define ax_tmem_load_x8(...) AX_SIM_LOAD(ax_tmem_load_x8, 32, __VA_ARGS__)
+#define ax_tmem_load_x16(...) AX_SIM_LOAD(ax_tmem_load_x16, 64, __VA_ARGS__)
 
 template <typename A>
 AX_SIM void ax_sim_kernel(void (*kernel)(A), const void *args) {

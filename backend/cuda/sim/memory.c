@@ -197,7 +197,7 @@ void on_access(const void *at, unsigned long bytes, int write, int aligned,
   uint32_t site =
       SIM_FIRST_CODE_SITE + (uint32_t)((uintptr_t)pc - r->sim->base);
   if (in_stack(t, p))
-    wgmma_registers_check(r, t, p, bytes, write, site);
+    async_registers_check(r, t, p, bytes, write, site);
   else if (aligned && (uintptr_t)at % bytes)
     sim_fail(r, t, site, "%s %lu bytes at %p, which is not aligned to them",
              write ? "writes" : "reads", bytes, at);
@@ -289,8 +289,8 @@ void op_memory(SimRun *r, SimThread *t, int op, AxCall *c) {
     sim_fail(r, t, (uint32_t)c->line, "%s",
              c->p[0] ? (const char *)c->p[0] : "__trap");
     break;
-  case AX_WGMMA_HOLD:
-    wgmma_registers_hold(r, t, c);
+  case AX_HOLD:
+    async_registers_hold(r, t, c);
     break;
   }
 }

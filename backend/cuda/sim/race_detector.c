@@ -57,15 +57,20 @@ void clock_release(SimThread *t, VectorClock *into) {
 }
 
 /* Block-scope operations order no plain accesses between blocks.  They order
- * TMA and wgmma operations, whose completion the thread has observed. */
-void clock_release_remote(SimThread *t, VectorClock *into) {
-  const SimCluster *c = t->block->cluster;
+ * TMA, wgmma and tcgen05 operations, whose completion the thread has
+ * observed. */
+void clock_join_remote(const SimCluster *c, VectorClock *into,
+                       const VectorClock *from) {
   for (uint32_t half = 0; half <= c->fenced; half++)
     for (uint32_t j = 1; j < c->agent_count; j++) {
       uint32_t at = half * c->max_agents + j;
-      if (c->agents[j].kind >= AGENT_BULK_STORE && into[at] < t->clock[at])
-        into[at] = t->clock[at];
+      if (c->agents[j].kind >= AGENT_BULK_STORE && into[at] < from[at])
+        into[at] = from[at];
     }
+}
+
+void clock_release_remote(SimThread *t, VectorClock *into) {
+  clock_join_remote(t->block->cluster, into, t->clock);
   t->clock[t->agent]++;
 }
 
@@ -75,14 +80,16 @@ Epoch clock_epoch(const SimThread *t) {
 
 /* ---- shadow cells ---- */
 
-static void agent_text(const SimRun *r, const SimThread *t, Epoch stamp,
-                       uint32_t site, char *out, size_t size) {
+void agent_describe(const SimRun *r, const SimThread *t, Epoch stamp,
+                    uint32_t site, char *out, size_t size) {
   static const char *const kinds[] = {
       [AGENT_THREAD] = "thread",
       [AGENT_CP_ASYNC] = "cp.async of thread",
       [AGENT_BULK_STORE] = "the bulk store of thread",
       [AGENT_TMA_LOAD] = "the load that arrives at the mbarrier at",
-      [AGENT_WGMMA] = "wgmma of warpgroup"};
+      [AGENT_WGMMA] = "wgmma of warpgroup",
+      [AGENT_TCGEN05] = "tcgen05.mma of thread",
+      [AGENT_TMEM_LOAD] = "tcgen05.ld of warp"};
   const SimCluster *c = t->block->cluster;
   Agent a = c->agents[stamp >> 32 & 0xffff];
   char place[SIM_TEXT_BYTES], block[40] = "";
@@ -97,7 +104,7 @@ static void agent_text(const SimRun *r, const SimThread *t, Epoch stamp,
 static bool fail_race(SimRun *r, const ShadowAccess *t, uint32_t at,
                       Epoch before, uint32_t site, bool wrote, bool unfenced) {
   char who[2 * SIM_TEXT_BYTES];
-  agent_text(r, t->thread, before, site, who, sizeof who);
+  agent_describe(r, t->thread, before, site, who, sizeof who);
   return sim_fail(r, t->thread, t->site,
                   "%s shared memory at 0x%x, which %s %s: %s",
                   t->write ? "writes" : "reads", SIM_SHARED_BASE + at, who,

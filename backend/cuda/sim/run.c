@@ -32,6 +32,11 @@ static const char *const op_names[] = {
     [AX_WGMMA_COMMIT] = "ax_wgmma_commit",
     [AX_WGMMA_WAIT] = "ax_wgmma_wait",
     [AX_WGMMA] = "ax_wgmma",
+    [AX_TMEM_ALLOC] = "ax_tmem_alloc",
+    [AX_TMEM_PERMIT] = "ax_tmem_permit",
+    [AX_TMEM_FREE] = "ax_tmem_free",
+    [AX_TMEM_LOAD] = "ax_tmem_load",
+    [AX_TMEM_WAIT_LOAD] = "ax_tmem_wait_load",
 };
 
 const char *sim_op_name(int op) {
@@ -161,6 +166,8 @@ static void on_call(int op, AxCall *c) {
     op_barrier(r, t, op, c);
   else if (op == AX_TMA_LOAD || op == AX_TMA_STORE || op == AX_TMA_PREFETCH)
     op_tma(r, t, op, c);
+  else if (op >= AX_TCGEN05_FENCE && op <= AX_TCGEN05_COMMIT)
+    op_tcgen05(r, t, op, c);
   else if (op >= AX_COPY && op <= AX_TMA_WAIT)
     op_async(r, t, op, c);
   else
@@ -337,6 +344,7 @@ static void retire_cluster(SimRun *r, SimCluster *c) {
   for (uint32_t b = 0; b < r->cluster_blocks; b++) {
     check_loads(r, &c->blocks[b]);
     check_remote_arrivals(r, &c->blocks[b]);
+    tensor_memory_check_end(r, &c->blocks[b]);
   }
   r->pending_count -= c->pending.len;
   free_cluster(r, c);

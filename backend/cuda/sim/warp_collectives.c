@@ -22,6 +22,9 @@ static uint32_t uniform_operands(int op) {
     return 6;
   case AX_MMA:
   case AX_REGISTERS:
+  case AX_TMEM_ALLOC:
+  case AX_TMEM_FREE:
+  case AX_TMEM_LOAD:
     return 3;
   case AX_WGMMA_WAIT:
     return 1;
@@ -371,6 +374,12 @@ static bool run_warp_op(SimRun *r, SimThread *t, SimThread *first,
   case AX_MMA:
     mma(first, c);
     return true;
+  case AX_TMEM_ALLOC:
+  case AX_TMEM_PERMIT:
+  case AX_TMEM_FREE:
+  case AX_TMEM_LOAD:
+  case AX_TMEM_WAIT_LOAD:
+    return op_tensor_memory(r, first, op, c);
   }
   return true;
 }

@@ -2,7 +2,6 @@
  * Until then, its accumulators are NaN.  Accesses to them, and writes to its
  * operands, are errors. */
 #include "backend/cuda/sim/internal.h"
-#include "backend/cuda/sim/layouts.h"
 #include "support/arena.h"
 
 #include <math.h>
@@ -10,48 +9,53 @@
 
 /* ---- registers ---- */
 
-bool wgmma_registers_check(SimRun *r, SimThread *t, const char *at,
+bool async_registers_check(SimRun *r, SimThread *t, const char *at,
                            size_t bytes, bool write, uint32_t site) {
-  for (uint32_t j = 0; j < t->wgmma_registers.len; j++) {
-    WgmmaRegisters *h = &t->wgmma_registers.at[j];
+  for (uint32_t j = 0; j < t->async_registers.len; j++) {
+    AsyncRegisters *h = &t->async_registers.at[j];
     if (at + bytes <= h->address || h->address + h->bytes <= at)
       continue;
     if (h->in_flight && (write || h->written))
       return sim_fail(r, t, site,
-                      "%s registers that the product begun at line %d %s: "
-                      "ax_wgmma_wait is missing before",
-                      write ? "writes" : "reads", h->line,
-                      h->written ? "adds to" : "reads");
+                      "%s registers that the %s begun at line %d %s: "
+                      "%s is missing before",
+                      write ? "writes" : "reads",
+                      h->is_load ? "load" : "product", h->line,
+                      h->is_load   ? "fills"
+                      : h->written ? "adds to"
+                                   : "reads",
+                      h->is_load ? "ax_tmem_wait_load" : "ax_wgmma_wait");
     if (h->needs_hold && !write)
       return sim_fail(r, t, site,
-                      "reads what the product begun at line %d gave: the "
+                      "reads what the %s begun at line %d gave: the "
                       "compiler may read it before the wait, where "
-                      "ax_wgmma_hold is missing",
-                      h->line);
+                      "%s is missing",
+                      h->is_load ? "load" : "product", h->line,
+                      h->is_load ? "ax_tmem_hold" : "ax_wgmma_hold");
     h->dirty |= write;
   }
   return true;
 }
 
-bool wgmma_registers_hold(SimRun *r, SimThread *t, const AxCall *c) {
+bool async_registers_hold(SimRun *r, SimThread *t, const AxCall *c) {
   const char *from = c->p[0], *to = from + c->n[0] * sizeof(float);
-  for (uint32_t j = 0; j < t->wgmma_registers.len; j++)
-    if (t->wgmma_registers.at[j].address < to &&
+  for (uint32_t j = 0; j < t->async_registers.len; j++)
+    if (t->async_registers.at[j].address < to &&
         from <
-            t->wgmma_registers.at[j].address + t->wgmma_registers.at[j].bytes)
-      t->wgmma_registers.at[j].needs_hold = false;
-  return wgmma_registers_check(r, t, c->p[0], c->n[0] * sizeof(float), false,
+            t->async_registers.at[j].address + t->async_registers.at[j].bytes)
+      t->async_registers.at[j].needs_hold = false;
+  return async_registers_check(r, t, c->p[0], c->n[0] * sizeof(float), false,
                                (uint32_t)c->line);
 }
 
 /* Claims registers for a wgmma: the entry, or NULL. */
-static WgmmaRegisters *claim_registers(SimRun *r, SimThread *t, const void *at,
+static AsyncRegisters *claim_registers(SimRun *r, SimThread *t, const void *at,
                                        uint32_t bytes, bool written,
                                        const AxCall *c, uint32_t group) {
   const char *p = at;
-  WgmmaRegisters *found = NULL;
-  for (uint32_t j = 0; j < t->wgmma_registers.len; j++) {
-    WgmmaRegisters *h = &t->wgmma_registers.at[j];
+  AsyncRegisters *found = NULL;
+  for (uint32_t j = 0; j < t->async_registers.len; j++) {
+    AsyncRegisters *h = &t->async_registers.at[j];
     bool is_disjoint = p + bytes <= h->address || h->address + h->bytes <= p;
     if (h->address == p && h->bytes == bytes)
       found = h;
@@ -62,7 +66,7 @@ static WgmmaRegisters *claim_registers(SimRun *r, SimThread *t, const void *at,
                       h->line),
              NULL;
     else if (!is_disjoint) { /* its wgmma is complete */
-      *h = t->wgmma_registers.at[--t->wgmma_registers.len];
+      *h = t->async_registers.at[--t->async_registers.len];
       j--;
     }
   }
@@ -73,9 +77,9 @@ static WgmmaRegisters *claim_registers(SimRun *r, SimThread *t, const void *at,
                     "registers and the product"),
            NULL;
   if (!found) {
-    VEC_PUSH(t->block->cluster->arena, t->wgmma_registers, (WgmmaRegisters){0});
-    found = &t->wgmma_registers.at[t->wgmma_registers.len - 1];
-    *found = (WgmmaRegisters){.address = p, .bytes = bytes};
+    VEC_PUSH(t->block->cluster->arena, t->async_registers, (AsyncRegisters){0});
+    found = &t->async_registers.at[t->async_registers.len - 1];
+    *found = (AsyncRegisters){.address = p, .bytes = bytes};
   }
   found->written = written;
   found->needs_hold = false;
@@ -85,7 +89,7 @@ static WgmmaRegisters *claim_registers(SimRun *r, SimThread *t, const void *at,
 }
 
 /* The accumulators are in flight: their future value is stored elsewhere. */
-static float *begin_accumulate(SimThread *t, WgmmaRegisters *h) {
+static float *begin_accumulate(SimThread *t, AsyncRegisters *h) {
   float *d = (float *)(uintptr_t)h->address;
   if (!h->pending_value)
     h->pending_value = arena_alloc(t->block->cluster->arena, h->bytes);
@@ -99,8 +103,8 @@ static float *begin_accumulate(SimThread *t, WgmmaRegisters *h) {
 }
 
 static void end_flight(SimThread *t, uint32_t last_group) {
-  for (uint32_t j = 0; j < t->wgmma_registers.len; j++) {
-    WgmmaRegisters *h = &t->wgmma_registers.at[j];
+  for (uint32_t j = 0; j < t->async_registers.len; j++) {
+    AsyncRegisters *h = &t->async_registers.at[j];
     if (!h->in_flight || h->wgmma_group > last_group)
       continue;
     h->in_flight = h->dirty = false;
@@ -112,15 +116,10 @@ static void end_flight(SimThread *t, uint32_t last_group) {
 
 /* ---- operands in shared memory ---- */
 
-typedef struct WgmmaOperand {
-  SmemOperand layout;
-  uint32_t start;
-} WgmmaOperand;
-
 /* 9.7.15.5.1.2.2, "Matrix Descriptor Format". */
 static bool read_descriptor(SimRun *r, SimThread *t, const AxCall *c,
                             uint64_t bits, bool mn_major, uint32_t element,
-                            WgmmaOperand *o) {
+                            MmaOperand *o) {
   o->start = (uint32_t)(bits & 0x3fff) << 4;
   o->layout =
       (SmemOperand){.swizzle = swizzle_info((uint32_t)(bits >> 62)),
@@ -137,10 +136,9 @@ static bool read_descriptor(SimRun *r, SimThread *t, const AxCall *c,
   return true;
 }
 
-/* Reads the elements as numbers; k is the fastest axis of the result. */
-static bool read_operand(SimRun *r, SimThread *t, const WgmmaOperand *o,
-                         AxType type, uint32_t mn_count, uint32_t k_count,
-                         float *out, const ShadowAccess *access_info) {
+bool mma_operand_read(SimRun *r, SimThread *t, const MmaOperand *o, AxType type,
+                      uint32_t mn_count, uint32_t k_count, float *out,
+                      const ShadowAccess *access_info) {
   uint32_t chunk = 16 / o->layout.element_bytes; /* contiguous elements */
   bool mn_major = o->layout.mn_major;
   uint32_t outer = mn_major ? k_count : mn_count;
@@ -202,16 +200,16 @@ static bool finish_wgmma(SimRun *r, const AsyncOp *p) {
   WgmmaShape s = wgmma_shape(p->n);
   AxCall c = {.line = p->line};
   ShadowAccess none = {.site = (uint32_t)p->line};
-  WgmmaOperand o;
+  MmaOperand o;
   if (p->a)
     read_a_registers(p, s, a);
   else if (!read_descriptor(r, p->issuer, &c, p->n[2], p->n[5], s.element_bytes,
                             &o) ||
-           !read_operand(r, p->issuer, &o, s.type, 64, s.k, a, &none))
+           !mma_operand_read(r, p->issuer, &o, s.type, 64, s.k, a, &none))
     return false;
   if (!read_descriptor(r, p->issuer, &c, p->n[3], p->n[6], s.element_bytes,
                        &o) ||
-      !read_operand(r, p->issuer, &o, s.type, s.n, s.k, b, &none))
+      !mma_operand_read(r, p->issuer, &o, s.type, s.n, s.k, b, &none))
     return false;
   for (int thread = 0; thread < SIM_WARPGROUP_THREADS; thread++)
     for (uint32_t i = 0; i < s.n / 2; i++) {
@@ -236,13 +234,13 @@ static bool check_operands(SimRun *r, SimThread *first, const AxCall *c,
       .epoch = (Epoch)g->agent << 32 | (g->committed_groups + 1) | EPOCH_ASYNC,
       .site = (uint32_t)c->line,
       .thread = first};
-  WgmmaOperand o;
+  MmaOperand o;
   if (!c->p[1] &&
       (!read_descriptor(r, first, c, c->n[2], c->n[5], s.element_bytes, &o) ||
-       !read_operand(r, first, &o, s.type, 64, s.k, NULL, &access_info)))
+       !mma_operand_read(r, first, &o, s.type, 64, s.k, NULL, &access_info)))
     return false;
   return read_descriptor(r, first, c, c->n[3], c->n[6], s.element_bytes, &o) &&
-         read_operand(r, first, &o, s.type, s.n, s.k, NULL, &access_info);
+         mma_operand_read(r, first, &o, s.type, s.n, s.k, NULL, &access_info);
 }
 
 static void begin_wgmma(SimRun *r, SimThread *first, Warp *g, const AxCall *c) {
@@ -257,7 +255,7 @@ static void begin_wgmma(SimRun *r, SimThread *first, Warp *g, const AxCall *c) {
   for (uint32_t j = 0; j < SIM_WARPGROUP_THREADS; j++) {
     SimThread *t = &first[j];
     const AxCall *own = t->call;
-    WgmmaRegisters *h = a ? claim_registers(r, t, own->p[1], 16, false, own,
+    AsyncRegisters *h = a ? claim_registers(r, t, own->p[1], 16, false, own,
                                             g->committed_groups + 1)
                           : NULL;
     if (a && !h)
@@ -299,8 +297,8 @@ static void wgmma_fence(SimThread *first) {
   for (uint32_t j = 0; j < SIM_WARPGROUP_THREADS; j++) {
     SimThread *t = &first[j];
     t->wgmma_fences++;
-    for (uint32_t i = 0; i < t->wgmma_registers.len; i++)
-      t->wgmma_registers.at[i].dirty = false;
+    for (uint32_t i = 0; i < t->async_registers.len; i++)
+      t->async_registers.at[i].dirty = false;
   }
 }
 

@@ -1,0 +1,160 @@
+//@ AX_TCGEN05_CHECK
+#ifndef __CUDA_ARCH_FEAT_SM100_ALL
+#error "ax_tcgen05_, ax_tmem_: tcgen05 is of sm_100a alone"
+#endif
+#define AX_TCGEN05_CHECK
+
+//@ ax_tmem_alloc ax_tmem_permit ax_tmem_free
+/* 9.7.16, tcgen05.alloc: allocates columns of tensor memory, a power of two
+ * from 32 to 512, and writes their address to shared memory at `to`; waits
+ * until they are free.  tcgen05.relinquish_alloc_permit: the block allocates no
+ * more.  tcgen05.dealloc. */
+AX_TCGEN05_CHECK
+AX_DEVICE void ax_tmem_alloc(unsigned to, unsigned columns) {
+  asm volatile(
+      "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(
+          to),
+      "r"(columns)
+      : "memory");
+}
+AX_DEVICE void ax_tmem_permit() {
+  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::
+                   : "memory");
+}
+AX_DEVICE void ax_tmem_free(unsigned address, unsigned columns) {
+  asm volatile(
+      "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address),
+      "r"(columns)
+      : "memory");
+}
+
+//@ ax_tcgen05_fence_before ax_tcgen05_fence_after
+/* 9.7.16, tcgen05.fence: orders tcgen05 instructions before a barrier of
+ * threads, and after it. */
+AX_TCGEN05_CHECK
+AX_DEVICE void ax_tcgen05_fence_before() {
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+}
+AX_DEVICE void ax_tcgen05_fence_after() {
+  asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+
+//@ ax_tcgen05_descriptor
+/* 9.7.16, shared memory descriptor of a matrix at `address`.  leading,
+ * stride: bytes.  swizzle: 0 none, 2 128 bytes, 4 64 bytes, 6 32 bytes.  Bit 46
+ * is always 1. */
+AX_DEVICE unsigned long long ax_tcgen05_descriptor(unsigned address,
+                                                   unsigned leading,
+                                                   unsigned stride,
+                                                   unsigned swizzle) {
+  return (unsigned long long)(address >> 4 & 0x3fff) |
+         (unsigned long long)(leading >> 4 & 0x3fff) << 16 |
+         (unsigned long long)(stride >> 4 & 0x3fff) << 32 | 1ull << 46 |
+         (unsigned long long)swizzle << 61;
+}
+
+//@ ax_tcgen05_mma_f16 ax_tcgen05_mma_tf32 ax_tcgen05_mma_f8
+/* 9.7.16, tcgen05.mma: d = a * b, or d += a * b.  d: address in tensor
+ * memory.  a, b: descriptors.  instruction: the instruction descriptor
+ * (9.7.16), with the types, sizes and storage of the operands.  One thread
+ * issues it; it is asynchronous. */
+AX_TCGEN05_CHECK
+#define AX_TCGEN05_MMA(NAME, KIND)                                        \
+  AX_DEVICE void ax_tcgen05_mma_##NAME(                                   \
+      unsigned d, unsigned long long a, unsigned long long b,             \
+      unsigned instruction, bool add) {                                   \
+    asm volatile("{\n"                                                    \
+                 ".reg .pred p;\n"                                        \
+                 "setp.ne.b32 p, %4, 0;\n"                                \
+                 "tcgen05.mma.cta_group::1.kind::" KIND                   \
+                 " [%0], %1, %2, %3, p;\n"                                \
+                 "}" ::"r"(d),                                            \
+                 "l"(a), "l"(b), "r"(instruction), "r"((unsigned)add)     \
+                 : "memory");                                             \
+  }
+AX_TCGEN05_MMA(f16, "f16")
+AX_TCGEN05_MMA(tf32, "tf32")
+AX_TCGEN05_MMA(f8, "f8f6f4")
+
+//@ ax_tcgen05_commit ax_tcgen05_commit_cast
+/* 9.7.16, tcgen05.commit: one arrival at the mbarrier once the products
+ * that this thread has issued are complete; the second form: at the same
+ * offset of each block whose bit is set in `blocks`. */
+AX_TCGEN05_CHECK
+AX_DEVICE void ax_tcgen05_commit(unsigned bar) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one"
+               ".shared::cluster.b64 [%0];" ::"r"(bar)
+               : "memory");
+}
+AX_DEVICE void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one"
+               ".shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(bar),
+               "h"((unsigned short)blocks)
+               : "memory");
+}
+
+//@ ax_tmem_load_x1 ax_tmem_load_x2 ax_tmem_load_x4 ax_tmem_load_x8 ax_tmem_load_x16
+/* 9.7.16, tcgen05.ld: loads 16 lanes and 8 columns, or 2 to 16 times as
+ * many columns, in the layout of accumulators of mma.  Warp w may load lanes
+ * from 32 * (w % 4) on.  It is asynchronous. */
+AX_TCGEN05_CHECK
+#define AX_R4(i) "=f"(d[i]), "=f"(d[i + 1]), "=f"(d[i + 2]), "=f"(d[i + 3])
+#define AX_R16(i) AX_R4(i), AX_R4(i + 4), AX_R4(i + 8), AX_R4(i + 12)
+AX_DEVICE void ax_tmem_load_x1(float *d, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x1.b32 {%0, %1, %2, %3}, [%4];"
+               : AX_R4(0)
+               : "r"(address)
+               : "memory");
+}
+AX_DEVICE void ax_tmem_load_x2(float *d, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x2.b32 "
+               "{%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
+               : AX_R4(0), AX_R4(4)
+               : "r"(address)
+               : "memory");
+}
+AX_DEVICE void ax_tmem_load_x4(float *d, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x4.b32 "
+               "{%0, %1, %2, %3, %4, %5, %6, %7, "
+               "%8, %9, %10, %11, %12, %13, %14, %15}, [%16];"
+               : AX_R16(0)
+               : "r"(address)
+               : "memory");
+}
+AX_DEVICE void ax_tmem_load_x8(float *d, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x8.b32 "
+               "{%0, %1, %2, %3, %4, %5, %6, %7, "
+               "%8, %9, %10, %11, %12, %13, %14, %15, "
+               "%16, %17, %18, %19, %20, %21, %22, %23, "
+               "%24, %25, %26, %27, %28, %29, %30, %31}, [%32];"
+               : AX_R16(0), AX_R16(16)
+               : "r"(address)
+               : "memory");
+}
+AX_DEVICE void ax_tmem_load_x16(float *d, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x16.b32 "
+               "{%0, %1, %2, %3, %4, %5, %6, %7, "
+               "%8, %9, %10, %11, %12, %13, %14, %15, "
+               "%16, %17, %18, %19, %20, %21, %22, %23, "
+               "%24, %25, %26, %27, %28, %29, %30, %31, "
+               "%32, %33, %34, %35, %36, %37, %38, %39, "
+               "%40, %41, %42, %43, %44, %45, %46, %47, "
+               "%48, %49, %50, %51, %52, %53, %54, %55, "
+               "%56, %57, %58, %59, %60, %61, %62, %63}, [%64];"
+               : AX_R16(0), AX_R16(16), AX_R16(32), AX_R16(48)
+               : "r"(address)
+               : "memory");
+}
+
+//@ ax_tmem_wait_load ax_tmem_hold
+/* 9.7.16, tcgen05.wait::ld: waits until the warp's loads are complete.
+ * ax_tmem_hold keeps the compiler from reading `d` before it. */
+AX_TCGEN05_CHECK
+AX_DEVICE void ax_tmem_wait_load() {
+  asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+}
+template <int R> AX_DEVICE void ax_tmem_hold(float (&d)[R]) {
+#pragma unroll
+  for (int i = 0; i < R; i++)
+    asm volatile("" : "+f"(d[i])::"memory");
+}

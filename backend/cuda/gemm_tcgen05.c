@@ -1,0 +1,238 @@
+/* Warp-specialized matmul kernels with tcgen05 (sm_100a).
+ *
+ * Warp 0 loads the stages by TMA (gemm_tma_pipeline.c).  One thread of warp 1
+ * issues the products, whose sums are in tensor memory.  Warp 2 allocates and
+ * frees tensor memory.  The epilogue warpgroup loads the sums from there.
+ *
+ * There are one or two accumulators.  With two, the epilogue of a tile overlaps
+ * the products of the next one.  Each accumulator has two mbarriers.  `ready`
+ * completes when the products of a tile are complete, and `drained` when all
+ * epilogue warps have loaded the sums.
+ *
+ * A product has 64 or 128 rows.  With 128 rows, a warp has 32 of them, which it
+ * processes in two halves.  tcgen05.ld gives a thread the same elements of 16
+ * rows as mma, so that the epilogues are those of other kernels. */
+#include "backend/cuda/gemm_emit.h"
+#include "support/buffer.h"
+
+enum {
+  LOAD_ROWS = 16,    /* rows of a load from tensor memory */
+  LANE_SHIFT = 16,   /* of the lane in an address of tensor memory */
+  WARP_LANES = 32,   /* lanes of tensor memory that a warp can load */
+  ALLOC_COLUMNS = 32 /* columns of tensor memory that can be allocated */
+};
+
+uint32_t gemm_tmem_columns(const GemmSchedule *s) {
+  uint32_t columns = ALLOC_COLUMNS;
+  while (columns < s->accumulators * s->n)
+    columns *= 2;
+  return columns;
+}
+
+/* ---- descriptors ---- */
+
+/* The numbers of types in an instruction descriptor. */
+static uint32_t type_number(Dtype dtype) {
+  return dtype == DT_F32 ? 2 : dtype == DT_BF16 || dtype == DT_F8_E5M2;
+}
+
+static const char *instruction_kind(Dtype dtype) {
+  return dtype == DT_F32 ? "tf32" : dtype_info[dtype].bytes == 1 ? "f8" : "f16";
+}
+
+/* PTX ISA 9.7.16, "Instruction descriptor": f32 sums, types, storage, sizes. */
+static uint32_t instruction_descriptor(const GemmKernelSpec *t,
+                                       const TmaPipeline *r) {
+  uint32_t f32 = 1, type = type_number(t->shape->a.dtype);
+  return f32 << 4 | type << 7 | type << 10 | (uint32_t)r->a.mn_major << 15 |
+         (uint32_t)r->b.mn_major << 16 | t->schedule->n >> 3 << 17 |
+         t->schedule->m >> 4 << 24;
+}
+
+/* The swizzles have other numbers than those of wgmma: 2 for 128 bytes, 4 for
+ * 64 and 6 for 32. */
+static void put_smem_descriptor(Buffer *out, const GemmTiledCopy *operand,
+                                const char *name, uint32_t offset) {
+  SmemDescriptor m = smem_tile_descriptor(&operand->tile, operand->mn_major);
+  buffer_printf(out,
+                "const uint64_t %s = ax_tcgen05_descriptor(shared + %uu, %uu, "
+                "%uu, %uu);\n",
+                name, offset, m.leading_bytes, m.stride_bytes, 2 * m.swizzle);
+}
+
+/* ---- begin and end of a block ---- */
+
+/* Offset in shared memory of the address of the accumulators. */
+static uint32_t address_offset(const GemmKernelSpec *t, const TmaPipeline *r) {
+  return r->counts_offset + 2 * 8 * t->schedule->accumulators;
+}
+
+static const char *block_sync(const GemmKernelSpec *t) {
+  return gemm_cluster_size(t->schedule) > 1 ? "ax_cluster_sync" : "ax_sync";
+}
+
+static void put_begin(Buffer *out, const GemmKernelSpec *t,
+                      const TmaPipeline *r) {
+  const GemmSchedule *s = t->schedule;
+  gemm_put_stage_barriers(out, r, gemm_cluster_size(s));
+  buffer_printf(out,
+                "for (unsigned s = 0; s < %uu; s++) {\n"
+                "ax_mbarrier_init(shared + %uu + 8 * s, 1);\n"
+                "ax_mbarrier_init(shared + %uu + 8 * s, 4);\n}\n"
+                "ax_fence_mbarrier_init();\n}\n",
+                s->accumulators, r->counts_offset,
+                r->counts_offset + 8 * s->accumulators);
+  buffer_printf(
+      out,
+      "const unsigned ready = shared + %uu, drained = ready + %uu;\n"
+      "if (ax_warp() == 2) {\n"
+      "ax_tmem_alloc(shared + %uu, %u);\nax_tmem_permit();\n}\n%s();\n"
+      "const unsigned tensor = *(const unsigned *)(memory + %uu);\n",
+      r->counts_offset, 8 * s->accumulators, address_offset(t, r),
+      gemm_tmem_columns(s), block_sync(t), address_offset(t, r));
+}
+
+/* Other blocks of a cluster may still write to this block's shared memory. */
+static void put_end(Buffer *out, const GemmKernelSpec *t) {
+  buffer_printf(out,
+                "ax_tcgen05_fence_before();\nax_sync_warp();\n%s();\n"
+                "if (ax_warp() == 2) {\nax_tcgen05_fence_after();\n"
+                "ax_tmem_free(tensor, %u);\n}\n",
+                block_sync(t), gemm_tmem_columns(t->schedule));
+}
+
+/* Declares the accumulator of a tile, and the parity of its use. */
+static void put_accumulator(Buffer *out, const GemmSchedule *s) {
+  buffer_printf(out,
+                "const unsigned slot = turn %% %uu, parity = turn / %uu & 1;\n"
+                "turn++;\n",
+                s->accumulators, s->accumulators);
+}
+
+/* ---- products ---- */
+
+/* All blocks of the cluster are told, since they are in lockstep. */
+static void put_stage_release(Buffer *out, const GemmKernelSpec *t) {
+  uint32_t blocks = gemm_cluster_size(t->schedule);
+  if (blocks > 1)
+    buffer_printf(out, "ax_tcgen05_commit_cast(empty + 8 * stage, %uu);\n",
+                  (1u << blocks) - 1);
+  else
+    buffer_puts(out, "ax_tcgen05_commit(empty + 8 * stage);\n");
+}
+
+static void put_products(Buffer *out, const GemmKernelSpec *t,
+                         const TmaPipeline *r) {
+  const GemmSchedule *s = t->schedule;
+  buffer_puts(out, "if (ax_warp() == 1 && ax_elect()) {\n");
+  put_smem_descriptor(out, &r->a, "a_first", 0);
+  put_smem_descriptor(out, &r->b, "b_first", r->a.stage_bytes);
+  buffer_puts(out, "unsigned round = 0, turn = 0;\n");
+  gemm_put_work_init(out, t);
+  gemm_put_work_loop(out, t);
+  put_accumulator(out, s);
+  buffer_printf(out,
+                "(void)m0, (void)n0;\n"
+                "ax_mbarrier_wait(drained + 8 * slot, parity ^ 1);\n"
+                "for (unsigned step = from; step < to; step++, round++) {\n"
+                "const unsigned stage = round %% %uu;\n"
+                "ax_mbarrier_wait(full + 8 * stage, round / %uu & 1);\n"
+                "ax_tcgen05_fence_after();\n"
+                "const uint64_t a_stage = a_first + (stage * %uu >> 4);\n"
+                "const uint64_t b_stage = b_first + (stage * %uu >> 4);\n",
+                r->stages, r->stages, r->stage_bytes, r->stage_bytes);
+  for (uint32_t k = 0; k < s->k; k += gemm_instruction_k(t->shape, s))
+    buffer_printf(out,
+                  "ax_tcgen05_mma_%s(tensor + slot * %uu, a_stage + %u, "
+                  "b_stage + %u, 0x%xu, %s);\n",
+                  instruction_kind(t->shape->a.dtype), s->n,
+                  gemm_k_offset(&r->a, k) >> 4, gemm_k_offset(&r->b, k) >> 4,
+                  instruction_descriptor(t, r), k ? "true" : "step != from");
+  put_stage_release(out, t);
+  buffer_puts(out, "}\nax_tcgen05_commit(ready + 8 * slot);\n}\n}\n");
+}
+
+/* ---- epilogue ---- */
+
+/* Loads 16 rows of the sums.  A load has a power of two of groups of 8
+ * columns. */
+static void put_sums(Buffer *out, const GemmSchedule *s, uint32_t half) {
+  uint32_t max = 16, column = 0; /* groups of one load */
+  buffer_printf(out,
+                "float sums%u[%u];\nif (from < to) {\n"
+                "const unsigned place = tensor + slot * %uu + (warp * %uu + "
+                "%uu << %u);\n",
+                half, s->n / 2, s->n, WARP_LANES, half * LOAD_ROWS, LANE_SHIFT);
+  for (uint32_t each = max; each; each /= 2)
+    for (; s->n - column >= 8 * each; column += 8 * each)
+      buffer_printf(out, "ax_tmem_load_x%u(sums%u + %u, place + %u);\n", each,
+                    half, column / 2, column);
+  buffer_printf(out,
+                "ax_tmem_wait_load();\nax_tmem_hold(sums%u);\n} else {\n"
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                "sums%u[i] = 0;\n}\n",
+                half, s->n / 2, half);
+}
+
+/* The accumulator is drained after the loads of the last half, before its
+ * epilogue. */
+static void put_half(Buffer *out, const GemmKernelSpec *t, uint32_t half,
+                     uint32_t halves) {
+  const GemmSchedule *s = t->schedule;
+  char sums[16], row[40];
+  snprintf(sums, sizeof sums, "sums%u", half);
+  snprintf(row, sizeof row, "warp * %uu + %uu", halves * LOAD_ROWS,
+           half * LOAD_ROWS);
+  buffer_puts(out, "{\n");
+  put_sums(out, s, half);
+  if (half + 1 == halves)
+    buffer_puts(out, "ax_tcgen05_fence_before();\nax_sync_warp();\n"
+                     "if (lane == 0)\nax_mbarrier_arrive(drained + 8 * slot);"
+                     "\n");
+  gemm_put_row_reduction(out, t, sums, row, "0u", "0u");
+  if (s->store == STORE_TMA)
+    gemm_put_epilogue_tma(out, t, sums, row);
+  else if (t->shape->output_count || !t->row_reduction.level_count)
+    gemm_put_epilogue_via_shared(out, t, sums, row, "0u");
+  buffer_puts(out, "}\n");
+}
+
+static void put_epilogue(Buffer *out, const GemmKernelSpec *t,
+                         const TmaPipeline *r) {
+  const GemmSchedule *s = t->schedule;
+  uint32_t halves = s->m / (4 * LOAD_ROWS);
+  buffer_printf(out,
+                "const unsigned warp = thread / 32u - 4, out_at = %uu + warp * "
+                "%uu;\n",
+                r->epilogue_offset, gemm_warp_epilogue_bytes(t->shape, s));
+  buffer_puts(out, s->store == STORE_TMA
+                       ? "const unsigned sets = out_at;\nunsigned stored = 0;\n"
+                       : "float *const slab = (float *)(memory + out_at);\n");
+  buffer_puts(out, "unsigned turn = 0;\n");
+  gemm_put_work_init(out, t);
+  gemm_put_work_loop(out, t);
+  put_accumulator(out, s);
+  buffer_puts(out, "ax_mbarrier_wait(ready + 8 * slot, parity);\n"
+                   "ax_tcgen05_fence_after();\n");
+  for (uint32_t half = 0; half < halves; half++)
+    put_half(out, t, half, halves);
+  buffer_puts(out, "}\n");
+  if (s->store == STORE_TMA)
+    buffer_puts(out, "if (lane == 0)\nax_tma_wait_read<0>();\n");
+}
+
+/* ---- kernel ---- */
+
+void gemm_put_tcgen05_kernel(Buffer *out, const GemmKernelSpec *t) {
+  TmaPipeline r = gemm_tma_pipeline(t);
+  gemm_put_preamble(out);
+  gemm_put_work_sizes(out, t);
+  put_begin(out, t, &r);
+  buffer_puts(out, "if (thread < 128u) {\n");
+  gemm_put_producer(out, t, &r);
+  put_products(out, t, &r);
+  buffer_puts(out, "} else {\n");
+  put_epilogue(out, t, &r);
+  buffer_puts(out, "}\n");
+  put_end(out, t);
+}

@@ -1,0 +1,591 @@
+/* tcgen05: tensor memory and products into it.
+ *
+ * Tensor memory has 128 lanes and 512 columns of 32 bits.  A block allocates
+ * columns.  Warp w accesses lanes 32 * (w % 4) to 32 * (w % 4) + 31.
+ *
+ * The products of a thread are executed in order.  A commit arrives at an
+ * mbarrier when the products before it are complete.
+ *
+ * A thread has a second clock for its tcgen05 instructions: what they see of
+ * other threads.  ax_tcgen05_fence_after copies the clock of the thread to it.
+ * Loads that are complete become visible to other threads by
+ * ax_tcgen05_fence_before. */
+#include "backend/cuda/sim/internal.h"
+#include "support/arena.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+  LANES = 128,
+  COLUMNS = 512,
+  WARP_LANES = 32, /* that a warp can access */
+  PART_LANES = 16, /* that have one state */
+  PARTS = LANES / PART_LANES,
+  SLICE = 32, /* columns that are allocated together */
+  SLICES = COLUMNS / SLICE,
+};
+
+/* The last write and read of 16 lanes of a column. */
+typedef struct TmemCell {
+  Epoch write, read;
+  uint32_t write_site, read_site;
+} TmemCell;
+
+/* The allocation of a slice; columns 0: it is free. */
+typedef struct TmemSlice {
+  uint32_t first, columns;
+  Epoch epoch;
+  int line;
+} TmemSlice;
+
+struct TensorMemory {
+  float value[LANES][COLUMNS];
+  TmemCell cells[PARTS][COLUMNS];
+  TmemSlice slices[SLICES];
+  bool permit_given;
+};
+
+/* ---- clocks ---- */
+
+/* A thread sees its own effects without a fence. */
+static VectorClock *tcgen05_clock(SimThread *t) {
+  const SimCluster *k = t->block->cluster;
+  const Warp *warp = &t->block->warps[t->self.lane.y];
+  if (!t->tcgen05_clock)
+    t->tcgen05_clock = clock_new(t->block->cluster);
+  VectorClock *clock = t->tcgen05_clock;
+  clock[t->agent] = t->clock[t->agent];
+  clock[k->max_agents + t->agent] = t->clock[k->max_agents + t->agent];
+  if (warp->tmem_agent && clock[warp->tmem_agent] < t->tmem_waited)
+    clock[warp->tmem_agent] = t->tmem_waited;
+  return clock;
+}
+
+/* What all lanes of the warp see. */
+static const VectorClock *warp_tcgen05_clock(SimThread *first) {
+  SimCluster *k = first->block->cluster;
+  memcpy(k->scratch, tcgen05_clock(first),
+         (size_t)k->max_agents * 2 * sizeof(VectorClock));
+  for (uint32_t j = 1; j < SIM_WARP_LANES; j++)
+    clock_meet(k, k->scratch, tcgen05_clock(&first[j]));
+  return k->scratch;
+}
+
+static void fence(SimThread *t, bool after) {
+  const SimCluster *k = t->block->cluster;
+  const Warp *warp = &t->block->warps[t->self.lane.y];
+  if (after)
+    memcpy(tcgen05_clock(t), t->clock,
+           (size_t)k->max_agents * 2 * sizeof(VectorClock));
+  else if (warp->tmem_agent)
+    t->clock[warp->tmem_agent] = t->tmem_waited;
+}
+
+/* ---- accesses to tensor memory ---- */
+
+typedef struct TmemAccess {
+  SimThread *thread;
+  const VectorClock *clock;
+  Epoch epoch;
+  bool write, needs_value;
+  const char *verb;
+  int line;
+} TmemAccess;
+
+static bool fail_order(SimRun *r, const TmemAccess *a, uint32_t lane,
+                       uint32_t column, Epoch before, uint32_t site,
+                       bool wrote) {
+  char who[2 * SIM_TEXT_BYTES];
+  agent_describe(r, a->thread, before, site, who, sizeof who);
+  return sim_fail(r, a->thread, (uint32_t)a->line,
+                  "%s tensor memory, lane %u, column %u, which %s %s: nothing "
+                  "orders the one after the other, or ax_tcgen05_fence_before "
+                  "or _after is missing between them",
+                  a->verb, lane, column, who, wrote ? "writes" : "reads");
+}
+
+static bool check_allocated(SimRun *r, const TmemAccess *a, uint32_t column) {
+  const TensorMemory *m = a->thread->block->tensor_memory;
+  const TmemSlice *s = m ? &m->slices[column / SLICE] : NULL;
+  if (!s || !s->columns)
+    return sim_fail(r, a->thread, (uint32_t)a->line,
+                    "%s tensor memory, column %u, which is not allocated",
+                    a->verb, column);
+  if (!clock_sees(a->clock, s->epoch))
+    return sim_fail(r, a->thread, (uint32_t)a->line,
+                    "%s tensor memory, column %u, and nothing orders that "
+                    "after its allocation at line %d",
+                    a->verb, column, s->line);
+  return true;
+}
+
+static bool check_cell(SimRun *r, const TmemAccess *a, uint32_t part,
+                       uint32_t column) {
+  TmemCell *c = &a->thread->block->tensor_memory->cells[part][column];
+  bool same_agent = (c->write ^ a->epoch) >> 32 == 0;
+  if (a->needs_value && !c->write)
+    return sim_fail(r, a->thread, (uint32_t)a->line,
+                    "%s tensor memory, lane %u, column %u, which nothing wrote",
+                    a->verb, part * PART_LANES, column);
+  if (c->write && !same_agent && !clock_sees(a->clock, c->write))
+    return fail_order(r, a, part * PART_LANES, column, c->write, c->write_site,
+                      true);
+  if (a->write && c->read && !clock_sees(a->clock, c->read))
+    return fail_order(r, a, part * PART_LANES, column, c->read, c->read_site,
+                      false);
+  if (a->write) {
+    *c = (TmemCell){.write = a->epoch, .write_site = (uint32_t)a->line};
+  } else {
+    c->read = a->epoch;
+    c->read_site = (uint32_t)a->line;
+  }
+  return true;
+}
+
+static bool check_columns(SimRun *r, const TmemAccess *a, uint32_t address,
+                          uint32_t columns) {
+  uint32_t column = address & 0xffff;
+  if (column + columns > COLUMNS)
+    return sim_fail(r, a->thread, (uint32_t)a->line,
+                    "%s tensor memory, columns %u to %u, of which there are "
+                    "512",
+                    a->verb, column, column + columns - 1);
+  for (uint32_t j = column; j < column + columns; j++)
+    if (!check_allocated(r, a, j))
+      return false;
+  return true;
+}
+
+/* ---- allocation ---- */
+
+static bool is_free(const TensorMemory *m, uint32_t first, uint32_t count) {
+  for (uint32_t j = first; j < first + count; j++)
+    if (m->slices[j].columns)
+      return false;
+  return true;
+}
+
+/* A random place, so that no kernel relies on one. */
+static bool find_place(SimRun *r, const TensorMemory *m, uint32_t count,
+                       uint32_t *place) {
+  uint32_t places[SLICES], found = 0;
+  for (uint32_t j = 0; j + count <= SLICES; j++)
+    if (is_free(m, j, count))
+      places[found++] = j;
+  if (found)
+    *place = places[sim_random(r, found)];
+  return found;
+}
+
+static bool alloc(SimRun *r, SimThread *first, const AxCall *c) {
+  SimBlock *b = first->block;
+  uint32_t columns = (uint32_t)c->n[1], offset, place = 0;
+  if (!b->tensor_memory)
+    b->tensor_memory = NEW(b->cluster->arena, TensorMemory);
+  TensorMemory *m = b->tensor_memory;
+  if (m->permit_given)
+    return sim_fail(r, first, (uint32_t)c->line,
+                    "ax_tmem_alloc after ax_tmem_permit");
+  if (columns < SLICE || columns > COLUMNS || (columns & (columns - 1)))
+    return sim_fail(r, first, (uint32_t)c->line,
+                    "%u columns of tensor memory: a power of two from 32 to "
+                    "512",
+                    columns);
+  if (!find_place(r, m, columns / SLICE, &place))
+    return sim_fail(r, first, (uint32_t)c->line,
+                    "%u columns of tensor memory, which are not free", columns);
+  if (!shared_offset_of(r, first, c->line, c->n[0], 4, 4, &offset) ||
+      !shadow_check_plain(r, first, b, offset, 4, true, 0, (uint32_t)c->line))
+    return false;
+  uint32_t address = place * SLICE;
+  memcpy(b->shared + offset, &address, sizeof address);
+  for (uint32_t j = place; j < place + columns / SLICE; j++)
+    m->slices[j] =
+        (TmemSlice){address, columns, clock_epoch(first), (int)c->line};
+  return true;
+}
+
+/* Accesses to the columns must be complete and visible. */
+static bool free_columns(SimRun *r, SimThread *first, const AxCall *c) {
+  TensorMemory *m = first->block->tensor_memory;
+  uint32_t address = (uint32_t)c->n[0], columns = (uint32_t)c->n[1];
+  TmemAccess access = {.thread = first,
+                       .clock = warp_tcgen05_clock(first),
+                       .epoch = clock_epoch(first),
+                       .write = true,
+                       .verb = "frees",
+                       .line = c->line};
+  const TmemSlice *s =
+      m && address < COLUMNS ? &m->slices[address / SLICE] : NULL;
+  if (!s || !s->columns || s->first != address || s->columns != columns)
+    return sim_fail(r, first, (uint32_t)c->line,
+                    "frees %u columns of tensor memory at 0x%x, which were not "
+                    "allocated so",
+                    columns, address);
+  if (!check_columns(r, &access, address, columns))
+    return false;
+  for (uint32_t part = 0; part < PARTS; part++)
+    for (uint32_t j = address; j < address + columns; j++) {
+      if (!check_cell(r, &access, part, j))
+        return false;
+      m->cells[part][j] = (TmemCell){0};
+    }
+  memset(&m->slices[address / SLICE], 0, columns / SLICE * sizeof *m->slices);
+  return true;
+}
+
+void tensor_memory_check_end(SimRun *r, const SimBlock *b) {
+  const TensorMemory *m = b->tensor_memory;
+  for (uint32_t j = 0; m && j < SLICES; j++)
+    if (m->slices[j].columns)
+      sim_fail(r, b->threads, (uint32_t)m->slices[j].line,
+               "allocates tensor memory that the block does not free");
+}
+
+/* ---- loads ---- */
+
+/* The registers are NaN until the wait. */
+static bool fill_later(SimRun *r, SimThread *t, const AxCall *c) {
+  const char *at = c->p[0];
+  uint32_t bytes = (uint32_t)c->n[1] / 2 * 4;
+  for (uint32_t j = 0; j < t->async_registers.len; j++) {
+    AsyncRegisters *h = &t->async_registers.at[j];
+    if (at + bytes <= h->address || h->address + h->bytes <= at)
+      continue;
+    if (h->in_flight)
+      return sim_fail(r, t, (uint32_t)c->line,
+                      "registers that the load begun at line %d fills",
+                      h->line);
+    *h = t->async_registers.at[--t->async_registers.len];
+    j--;
+  }
+  AsyncRegisters h = {.address = at,
+                      .bytes = bytes,
+                      .written = true,
+                      .in_flight = true,
+                      .is_load = true,
+                      .tmem_address = (uint32_t)c->n[0],
+                      .line = c->line};
+  VEC_PUSH(t->block->cluster->arena, t->async_registers, h);
+  for (uint32_t j = 0; j < bytes / 4; j++)
+    ((float *)(uintptr_t)at)[j] = NAN;
+  return true;
+}
+
+static bool load(SimRun *r, SimThread *first, const AxCall *c) {
+  SimBlock *b = first->block;
+  Warp *warp = &b->warps[first->self.lane.y];
+  uint32_t address = (uint32_t)c->n[0], columns = (uint32_t)c->n[1];
+  uint32_t lane = address >> 16;
+  uint32_t lowest = first->self.lane.y % 4 * WARP_LANES;
+  if (lane != lowest && lane != lowest + PART_LANES)
+    return sim_fail(r, first, (uint32_t)c->line,
+                    "warp %u loads lanes from %u on: it can load those from "
+                    "%u and %u on",
+                    first->self.lane.y, lane, lowest, lowest + PART_LANES);
+  if (!warp->tmem_agent)
+    warp->tmem_agent =
+        agent_new(b->cluster, AGENT_TMEM_LOAD, b->rank, first->self.lane.y);
+  TmemAccess access = {.thread = first,
+                       .clock = warp_tcgen05_clock(first),
+                       .epoch =
+                           (Epoch)warp->tmem_agent << 32 | ++warp->tmem_loads,
+                       .needs_value = true,
+                       .verb = "loads",
+                       .line = c->line};
+  if (!check_columns(r, &access, address, columns))
+    return false;
+  for (uint32_t j = 0; j < columns; j++)
+    if (!check_cell(r, &access, lane / PART_LANES, (address & 0xffff) + j))
+      return false;
+  for (uint32_t j = 0; j < SIM_WARP_LANES; j++)
+    if (!fill_later(r, &first[j], first[j].call))
+      return false;
+  return true;
+}
+
+/* Tensor memory is read at the wait, the latest time. */
+static void wait_loads(SimThread *first) {
+  const TensorMemory *m = first->block->tensor_memory;
+  for (int lane = 0; lane < SIM_WARP_LANES; lane++) {
+    SimThread *t = &first[lane];
+    t->tmem_waited = t->block->warps[t->self.lane.y].tmem_loads;
+    for (uint32_t j = 0; j < t->async_registers.len; j++) {
+      AsyncRegisters *h = &t->async_registers.at[j];
+      if (!h->is_load || !h->in_flight)
+        continue;
+      for (uint32_t i = 0; i < h->bytes / 4; i++) {
+        FragmentCoord p = fragment_coord(FRAGMENT_TMEM_16X256B, lane, (int)i);
+        ((float *)(uintptr_t)h->address)[i] =
+            m->value[(h->tmem_address >> 16) + (uint32_t)p.row]
+                    [(h->tmem_address & 0xffff) + (uint32_t)p.column];
+      }
+      h->in_flight = false;
+      h->needs_hold = true;
+    }
+  }
+}
+
+/* True: the warp continues. */
+bool op_tensor_memory(SimRun *r, SimThread *first, int op, const AxCall *c) {
+  switch (op) {
+  case AX_TMEM_ALLOC:
+    return alloc(r, first, c);
+  case AX_TMEM_PERMIT:
+    if (first->block->tensor_memory)
+      first->block->tensor_memory->permit_given = true;
+    return true;
+  case AX_TMEM_FREE:
+    return free_columns(r, first, c);
+  case AX_TMEM_LOAD:
+    return load(r, first, c);
+  case AX_TMEM_WAIT_LOAD:
+    wait_loads(first);
+    return true;
+  }
+  return true;
+}
+
+/* ---- products ---- */
+
+typedef struct Tcgen05Mma {
+  AxType a, b;
+  uint32_t m, n, k, element_bytes;
+  bool a_mn_major, b_mn_major;
+} Tcgen05Mma;
+
+static bool operand_type(AxKind kind, uint32_t number, AxType *type) {
+  static const struct {
+    AxKind kind;
+    uint32_t number;
+    AxType type;
+  } types[] = {{AX_KIND_F16, 0, AX_F16},
+               {AX_KIND_F16, 1, AX_BF16},
+               {AX_KIND_TF32, 2, AX_TF32},
+               {AX_KIND_F8, 0, AX_E4M3},
+               {AX_KIND_F8, 1, AX_E5M2}};
+  for (size_t j = 0; j < sizeof types / sizeof *types; j++)
+    if (types[j].kind == kind && types[j].number == number) {
+      *type = types[j].type;
+      return true;
+    }
+  return false;
+}
+
+static uint32_t bits_of(uint32_t x, uint32_t from, uint32_t count) {
+  return x >> from & ((1u << count) - 1);
+}
+
+/* 9.7.16, "Instruction descriptor" for .kind::tf32, .kind::f16 and
+ * .kind::f8f6f4. */
+static bool read_instruction(SimRun *r, const SimThread *t, const AxCall *c,
+                             Tcgen05Mma *to) {
+  uint32_t x = (uint32_t)c->n[4];
+  AxKind kind = (AxKind)c->n[0];
+  *to = (Tcgen05Mma){.m = bits_of(x, 24, 5) << 4,
+                     .n = bits_of(x, 17, 6) << 3,
+                     .a_mn_major = bits_of(x, 15, 1),
+                     .b_mn_major = bits_of(x, 16, 1)};
+  /* sparsity, saturation, negation, shifts, and reserved bits */
+  bool others = bits_of(x, 0, 4) || bits_of(x, 6, 1) || bits_of(x, 13, 2) ||
+                bits_of(x, 23, 1) || bits_of(x, 29, 3);
+  if (others || bits_of(x, 4, 2) != 1)
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "an instruction descriptor 0x%x with other bits than f32 "
+                    "sums, types, storage and sizes",
+                    x);
+  if (!operand_type(kind, bits_of(x, 7, 3), &to->a) ||
+      !operand_type(kind, bits_of(x, 10, 3), &to->b) ||
+      (kind != AX_KIND_F8 && to->a != to->b))
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "an instruction descriptor 0x%x with other types", x);
+  if ((to->m != 64 && to->m != 128) || !to->n || to->n > 256 ||
+      to->n % (to->m / 8))
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "a product of %u rows and %u columns", to->m, to->n);
+  if (to->a == AX_TF32 && (to->a_mn_major || to->b_mn_major))
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "the simulator has no transposed tf32");
+  to->element_bytes = ax_type_bytes(to->a);
+  to->k = 32 / to->element_bytes;
+  return true;
+}
+
+/* 9.7.16, "Shared memory descriptor". */
+static bool read_descriptor(SimRun *r, const SimThread *t, const AxCall *c,
+                            uint64_t bits, bool mn_major, uint32_t element,
+                            MmaOperand *o) {
+  static const uint8_t swizzles[] = {0, 4, 1, 4, 2, 4, 3, 4};
+  uint32_t swizzle = swizzles[bits >> 61];
+  uint64_t used =
+      0x3fff | 0x3fffull << 16 | 0x3fffull << 32 | 1ull << 46 | 7ull << 61;
+  if ((bits & ~used) || !(bits >> 46 & 1) || swizzle > 3)
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "a descriptor 0x%llx with other bits than address, "
+                    "offsets, version 1 and swizzle",
+                    (unsigned long long)bits);
+  o->start = (uint32_t)(bits & 0x3fff) << 4;
+  o->layout =
+      (SmemOperand){.swizzle = swizzle_info(swizzle),
+                    .mn_major = mn_major,
+                    .element_bytes = element,
+                    .leading_bytes = (uint32_t)(bits >> 16 & 0x3fff) << 4,
+                    .stride_bytes = (uint32_t)(bits >> 32 & 0x3fff) << 4};
+  return true;
+}
+
+/* The lane of a row of the result. */
+static uint32_t result_lane(const Tcgen05Mma *s, uint32_t row) {
+  return s->m == LANES ? row : row / 16 * WARP_LANES + row % 16;
+}
+
+/* Reads both operands, or only checks that they may be read. */
+static bool read_operands(SimRun *r, SimThread *t, const AxCall *c,
+                          const Tcgen05Mma *s, float *a, float *b,
+                          const ShadowAccess *access) {
+  MmaOperand o;
+  return read_descriptor(r, t, c, c->n[2], s->a_mn_major, s->element_bytes,
+                         &o) &&
+         mma_operand_read(r, t, &o, s->a, s->m, s->k, a, access) &&
+         read_descriptor(r, t, c, c->n[3], s->b_mn_major, s->element_bytes,
+                         &o) &&
+         mma_operand_read(r, t, &o, s->b, s->n, s->k, b, access);
+}
+
+static bool finish_mma(SimRun *r, const AsyncOp *p) {
+  static float a[128 * 32], b[256 * 32];
+  Tcgen05Mma s;
+  AxCall c = {.line = p->line};
+  ShadowAccess none = {.site = (uint32_t)p->line};
+  TensorMemory *m = p->block->tensor_memory;
+  memcpy(c.n, p->n, sizeof c.n);
+  if (!read_instruction(r, p->issuer, &c, &s) ||
+      !read_operands(r, p->issuer, &c, &s, a, b, &none))
+    return false;
+  for (uint32_t i = 0; i < s.m; i++)
+    for (uint32_t j = 0; j < s.n; j++) {
+      float *d = &m->value[result_lane(&s, i)][p->n[1] + j];
+      double sum = p->n[5] ? *d : 0;
+      for (uint32_t k = 0; k < s.k; k++)
+        sum += (double)a[i * s.k + k] * b[j * s.k + k];
+      *d = (float)sum;
+    }
+  return true;
+}
+
+static uint32_t products_agent(SimThread *t) {
+  if (!t->tcgen05_agent)
+    t->tcgen05_agent =
+        agent_new(t->block->cluster, AGENT_TCGEN05, t->block->rank,
+                  (uint32_t)(t - t->block->threads));
+  return t->tcgen05_agent;
+}
+
+static void begin_mma(SimRun *r, SimThread *t, const AxCall *c) {
+  Tcgen05Mma s;
+  Epoch epoch = (Epoch)products_agent(t) << 32 | (t->tcgen05_groups + 1);
+  TmemAccess access = {.thread = t,
+                       .clock = tcgen05_clock(t),
+                       .epoch = epoch,
+                       .write = true,
+                       .needs_value = c->n[5],
+                       .verb = c->n[5] ? "adds to" : "writes",
+                       .line = c->line};
+  ShadowAccess operands = {.block = t->block,
+                           .clock = access.clock,
+                           .epoch = epoch | EPOCH_ASYNC,
+                           .site = (uint32_t)c->line,
+                           .thread = t};
+  if (!read_instruction(r, t, c, &s) ||
+      !read_operands(r, t, c, &s, NULL, NULL, &operands))
+    return;
+  if (c->n[1] >> 16) {
+    sim_fail(r, t, (uint32_t)c->line, "a product into lanes from %u on",
+             (unsigned)(c->n[1] >> 16));
+    return;
+  }
+  if (!check_columns(r, &access, (uint32_t)c->n[1], s.n))
+    return;
+  for (uint32_t i = 0; i < s.m; i += PART_LANES)
+    for (uint32_t j = 0; j < s.n; j++)
+      if (!check_cell(r, &access, result_lane(&s, i) / PART_LANES,
+                      (uint32_t)c->n[1] + j))
+        return;
+  AsyncOp *p = async_op_new(r, t, AX_TCGEN05_MMA, c);
+  p->finish = finish_mma;
+  async_op_set_group(p, t->tcgen05_agent, t->tcgen05_groups + 1);
+}
+
+static bool finish_commit(SimRun *r, const AsyncOp *p) {
+  SimCluster *k = p->block->cluster;
+  for (uint32_t j = 0; j < r->cluster_blocks; j++)
+    if (p->mbarriers[j] &&
+        !mbarrier_arrive_async(r, p->mbarriers[j], &k->blocks[j], p->issuer,
+                               p->clock, p->line))
+      return false;
+  VEC_PUSH(k->arena, p->block->spare_clocks, p->clock);
+  return true;
+}
+
+/* Who waits for the commit sees the products, and what they saw, but not the
+ * plain accesses of the thread. */
+static VectorClock *commit_clock(SimThread *t) {
+  SimBlock *b = t->block;
+  const SimCluster *k = b->cluster;
+  VectorClock *clock = b->spare_clocks.len
+                           ? b->spare_clocks.at[--b->spare_clocks.len]
+                           : clock_new(b->cluster);
+  memcpy(clock, tcgen05_clock(t),
+         (size_t)k->max_agents * 2 * sizeof(VectorClock));
+  clock[t->agent] = clock[k->max_agents + t->agent] = 0;
+  clock[t->tcgen05_agent] = clock[k->max_agents + t->tcgen05_agent] =
+      t->tcgen05_groups;
+  return clock;
+}
+
+static void commit(SimRun *r, SimThread *t, const AxCall *c) {
+  SimCluster *k = t->block->cluster;
+  uint64_t blocks = c->n[1] ? c->n[1] : 1ull << t->block->rank;
+  uint32_t agent = products_agent(t);
+  Mbarrier **at = NEW_ARRAY(k->arena, Mbarrier *, r->cluster_blocks);
+  if (blocks >> r->cluster_blocks) {
+    sim_fail(r, t, (uint32_t)c->line, "blocks 0x%llx of a cluster of %u",
+             (unsigned long long)blocks, r->cluster_blocks);
+    return;
+  }
+  for (uint32_t j = 0; j < r->cluster_blocks; j++) {
+    at[j] = NULL;
+    if (!(blocks >> j & 1))
+      continue;
+    at[j] = mbarrier_at(r, t, &k->blocks[j], c->n[0], c->line);
+    if (!at[j])
+      return;
+    if (!at[j]->is_fenced) {
+      sim_fail(r, t, (uint32_t)c->line,
+               "a commit arrives at the mbarrier of line %d, after which "
+               "ax_fence_mbarrier_init is missing",
+               at[j]->line);
+      return;
+    }
+  }
+  AsyncOp *p = async_op_new(r, t, AX_TCGEN05_COMMIT, c);
+  p->finish = finish_commit;
+  p->mbarriers = at;
+  async_op_set_group(p, agent, ++t->tcgen05_groups);
+  p->clock = commit_clock(t);
+}
+
+void op_tcgen05(SimRun *r, SimThread *t, int op, AxCall *c) {
+  switch (op) {
+  case AX_TCGEN05_FENCE:
+    fence(t, c->n[0]);
+    break;
+  case AX_TCGEN05_MMA:
+    begin_mma(r, t, c);
+    break;
+  case AX_TCGEN05_COMMIT:
+    commit(r, t, c);
+    break;
+  }
+}
