@@ -113,6 +113,17 @@ void cuda_put_epilogue_loop(CudaWriter *w, Buffer *out, uint32_t at,
   emit_append(out, &results);
 }
 
+/* True if the kernel stores only 16-bit and 8-bit floats. */
+static bool stores_narrow_floats(const Kernel *k) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
+      if (r->global_index && !dtype_is_narrow_float(r->dtype))
+        return false;
+    }
+  return true;
+}
+
 void cuda_put_epilogue_loops(CudaWriter *w, Buffer *out, uint32_t first,
                              const char *x,
                              const char *const to[GEMM_MAX_OUTPUTS],
@@ -120,8 +131,10 @@ void cuda_put_epilogue_loops(CudaWriter *w, Buffer *out, uint32_t first,
                                                         const KernelOp *s)) {
   uint32_t last =
       w->row_reduction ? w->row_reduction->first_reduction : w->k->loops.len;
+  w->dialect.approximates_sigmoid = stores_narrow_floats(w->k);
   for (uint32_t j = first; j < last; j++)
     cuda_put_epilogue_loop(w, out, j, j == first ? x : NULL, to, precomputed);
+  w->dialect.approximates_sigmoid = false;
 }
 
 /* ---- TMA stores ---- */
