@@ -198,17 +198,6 @@ static bool has_row_outputs(const AttentionPass *t, const Kernel *k) {
   return false;
 }
 
-/* The address of a row statistic at the axis variables. */
-static const char *row_address(CudaWriter *w, const LoopOutput *r) {
-  Emitter *e = &w->e;
-  const char *at = format(e, "%s", emit_int(e, r->global_index->constant));
-  for (uint32_t v = 0; v < w->k->parallel_axes; v++)
-    if (r->global_index->coef[v])
-      at = format(e, "%s + i%u * (int64_t)%s", at, v,
-                  emit_int(e, r->global_index->coef[v]));
-  return at;
-}
-
 static void put_row_outputs(void *owner, Buffer *out) {
   CudaWriter *w = owner;
   const AttentionPass *t = w->s->attention;
@@ -218,7 +207,8 @@ static void put_row_outputs(void *owner, Buffer *out) {
         const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
         cuda_put_store_at(
             out, r->dtype, format(&w->e, "o%u", cuda_output_index(w, r)),
-            row_address(w, r), r->reduce == PRIM_MAX ? "most" : "total");
+            cuda_address_at(w, r->global_index, w->k->parallel_axes),
+            r->reduce == PRIM_MAX ? "most" : "total");
       }
 }
 
