@@ -91,9 +91,9 @@ typedef struct AttentionKernelSpec {
   /* Emits the declaration of the float `unit_whole`: an unmasked score is
    * unit_whole * x; NULL: it is given by put_score. */
   void (*put_score_scale)(void *owner, Buffer *out);
-  /* Emits statements that clear the bool `to` if the divisors of this call do
+  /* Emits statements that clear the bool `to` if the numbers of this call do
    * not allow the unmasked score; NULL: they always do. */
-  void (*put_divisor_check)(void *owner, Buffer *out, const char *to);
+  void (*put_number_check)(void *owner, Buffer *out, const char *to);
   /* Emits statements that set the bool `to` if elements outside the trimmed
    * bounds contribute to a row with these values.  The kernel then repeats
    * over all of n.  NULL: they never contribute.  Only in mma kernels. */

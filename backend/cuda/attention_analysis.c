@@ -294,9 +294,29 @@ static uint32_t add_step(const Kernel *k, LoopNest *to, KernelOp s) {
   return to->ops.len - 1;
 }
 
+/* True for an f32 that is computed from constants. */
+static bool is_number(const LoopNest *loop, uint32_t at) {
+  const KernelOp *s = &loop->ops.at[at];
+  bool is = s->kind == KOP_CONST || (s->kind == KOP_MAP && s->arg_count > 0);
+  for (uint32_t a = 0; is && a < s->arg_count; a++)
+    is = is_number(loop, s->args[a]);
+  return is && s->dtype == DT_F32;
+}
+
+static bool is_f32_op(const KernelOp *s, PrimId op) {
+  return s->kind == KOP_MAP && s->op == op && s->dtype == DT_F32;
+}
+
 static bool divides_by_number(const LoopNest *loop, const KernelOp *s) {
-  return s->kind == KOP_MAP && s->op == PRIM_DIV && s->dtype == DT_F32 &&
-         loop->ops.at[s->args[1]].kind == KOP_CONST;
+  return is_f32_op(s, PRIM_DIV) && loop->ops.at[s->args[1]].kind == KOP_CONST;
+}
+
+/* The number of the argument that is a number, if the other one is not; or
+ * 2. */
+static uint32_t number_argument(const LoopNest *loop, const KernelOp *s) {
+  bool first = is_number(loop, s->args[0]),
+       second = is_number(loop, s->args[1]);
+  return first == second ? 2 : first ? 0 : 1;
 }
 
 static uint32_t add_number(const Kernel *k, LoopNest *to, double x) {
@@ -331,39 +351,95 @@ static uint32_t add_reciprocal_scale(const Kernel *k, LoopNest *to,
   return add_op(k, to, PRIM_SELECT, small, add_number(k, to, 0x1p90), less);
 }
 
-/* Replaces x / c by x * (1 / c): a division takes longer than the rest of the
- * score.  The rounding error is smaller than that of the dot product.
- * any_divisor: scales c first, which allows any c.  Otherwise the kernel
- * checks c when it starts (score_divisors). */
-static LoopNest *divide_by_reciprocal(AttentionPass *t, const Kernel *k,
-                                      const LoopNest *from, bool any_divisor) {
-  LoopNest *to = loop_clone_empty(k->arena, from);
+typedef struct ScoreRewrite {
+  const Kernel *k;
+  LoopNest *to;
+  bool any_divisor;
+  /* Numbers in `to` whose range the kernel checks when it starts. */
+  uint32_t *checked, checked_count;
+} ScoreRewrite;
+
+/* x / c as x * (1 / c).  any_divisor: scales c first. */
+static uint32_t rewrite_division(ScoreRewrite *r, uint32_t x, uint32_t c) {
+  if (r->any_divisor) {
+    uint32_t power = add_reciprocal_scale(r->k, r->to, c);
+    x = add_op(r->k, r->to, PRIM_MUL, x, power, 0);
+    c = add_op(r->k, r->to, PRIM_MUL, c, power, 0);
+  } else
+    r->checked[r->checked_count++] = c;
+  uint32_t one = add_number(r->k, r->to, 1);
+  uint32_t reciprocal = add_op(r->k, r->to, PRIM_DIV, one, c, 0);
+  return add_op(r->k, r->to, PRIM_MUL, x, reciprocal, 0);
+}
+
+/* (x * a) * b as x * (a * b), if a and b are numbers. */
+static uint32_t rewrite_product(ScoreRewrite *r, uint32_t at) {
+  const KernelOp outer = r->to->ops.at[at];
+  uint32_t b = number_argument(r->to, &outer);
+  if (r->any_divisor || b == 2)
+    return at;
+  uint32_t x = outer.args[1 - b];
+  while (r->to->ops.at[x].kind == KOP_CONVERT &&
+         r->to->ops.at[x].dtype == DT_F32 &&
+         r->to->ops.at[r->to->ops.at[x].args[0]].dtype == DT_F32)
+    x = r->to->ops.at[x].args[0];
+  const KernelOp inner = r->to->ops.at[x];
+  uint32_t a = is_f32_op(&inner, PRIM_MUL) ? number_argument(r->to, &inner) : 2;
+  if (a == 2)
+    return at;
+  uint32_t factor =
+      add_op(r->k, r->to, PRIM_MUL, inner.args[a], outer.args[b], 0);
+  r->checked[r->checked_count++] = factor;
+  return add_op(r->k, r->to, PRIM_MUL, inner.args[1 - a], factor, 0);
+}
+
+/* A score c tanh x, with the absolute error of ax_tanh_absolute if |c| < 1000:
+ * that of the weight is then less than that of a 16-bit float.  The check of
+ * ranges is |c| 1e27 < 1e30. */
+static bool is_capped(ScoreRewrite *r, uint32_t at) {
+  const KernelOp *s = &r->to->ops.at[at];
+  while (s->kind == KOP_CONVERT && s->dtype == DT_F32)
+    s = &r->to->ops.at[s->args[0]];
+  uint32_t c = is_f32_op(s, PRIM_MUL) ? number_argument(r->to, s) : 2;
+  if (c == 2 || !is_f32_op(&r->to->ops.at[s->args[1 - c]], PRIM_TANH))
+    return false;
+  uint32_t cap = s->args[c];
+  r->checked[r->checked_count++] =
+      add_op(r->k, r->to, PRIM_MUL, cap, add_number(r->k, r->to, 1e27), 0);
+  return true;
+}
+
+/* Replaces x / c by x * (1 / c), and products with several numbers by one: a
+ * division takes longer than the rest of the score.  The rounding error is
+ * smaller than that of the dot product.  any_divisor: for any numbers.
+ * Otherwise the kernel checks them when it starts (score_numbers). */
+static LoopNest *rewrite_score(AttentionPass *t, const Kernel *k,
+                               const LoopNest *from, bool any_divisor) {
+  ScoreRewrite r = {.k = k,
+                    .to = loop_clone_empty(k->arena, from),
+                    .any_divisor = any_divisor,
+                    .checked =
+                        NEW_ARRAY(k->arena, uint32_t, 2 * from->ops.len + 1)};
   uint32_t *place = NEW_ARRAY(k->arena, uint32_t, from->ops.len);
-  uint32_t *divisors = NEW_ARRAY(k->arena, uint32_t, from->ops.len);
-  uint32_t count = 0;
   for (uint32_t j = 0; j < from->ops.len; j++) {
     const KernelOp *s = &from->ops.at[j];
-    uint32_t at = loop_clone_op(k->arena, from, to, place, j);
-    if (!divides_by_number(from, s))
-      continue;
-    uint32_t x = to->ops.at[at].args[0], c = to->ops.at[at].args[1];
-    if (any_divisor) {
-      uint32_t power = add_reciprocal_scale(k, to, c);
-      x = add_op(k, to, PRIM_MUL, x, power, 0);
-      c = add_op(k, to, PRIM_MUL, c, power, 0);
-    }
-    uint32_t reciprocal = add_op(k, to, PRIM_DIV, add_number(k, to, 1), c, 0);
-    place[j] = add_op(k, to, PRIM_MUL, x, reciprocal, 0) + 1;
-    divisors[count++] = s->args[1];
+    uint32_t at = loop_clone_op(k->arena, from, r.to, place, j);
+    if (divides_by_number(from, s) && !is_number(from, j))
+      at = rewrite_division(&r, r.to->ops.at[at].args[0],
+                            r.to->ops.at[at].args[1]);
+    if (is_f32_op(&r.to->ops.at[at], PRIM_MUL))
+      at = rewrite_product(&r, at);
+    place[j] = at + 1;
   }
-  if (!count)
-    return NULL;
-  LoopOutput r = from->outputs.at[0];
-  r.value_op = place[r.value_op] - 1;
-  VEC_PUSH(k->arena, to->outputs, r);
-  if (!any_divisor)
-    t->score_divisors = extract_ops(k, from, count, divisors);
-  return extract_ops(k, to, 1, &r.value_op);
+  LoopOutput result = from->outputs.at[0];
+  result.value_op = place[result.value_op] - 1;
+  VEC_PUSH(k->arena, r.to->outputs, result);
+  if (!any_divisor) {
+    t->is_capped = t->pattern.subtract_max && is_capped(&r, result.value_op);
+    if (r.checked_count)
+      t->score_numbers = extract_ops(k, r.to, r.checked_count, r.checked);
+  }
+  return extract_ops(k, r.to, 1, &result.value_op);
 }
 
 /* Matches a score that is a constant factor times the dot product.  The factor
@@ -378,15 +454,10 @@ static void find_score_scale(AttentionPass *t, const Kernel *k) {
   if (s->kind != KOP_MAP || s->op != PRIM_MUL || s->dtype != DT_F32)
     return;
   const KernelOp *x = &unmasked->ops.at[s->args[0]];
-  const KernelOp *by = &unmasked->ops.at[s->args[1]];
   while (x->kind == KOP_CONVERT && x->dtype == DT_F32)
     x = &unmasked->ops.at[x->args[0]];
-  bool number = by->kind == KOP_CONST ||
-                (by->kind == KOP_MAP && by->op == PRIM_DIV &&
-                 unmasked->ops.at[by->args[0]].kind == KOP_CONST &&
-                 unmasked->ops.at[by->args[1]].kind == KOP_CONST);
-  if (number && x->kind == KOP_LOAD_LOCAL && x->source_loop == 0 &&
-      x->dtype == DT_F32)
+  if (is_number(unmasked, s->args[1]) && x->kind == KOP_LOAD_LOCAL &&
+      x->source_loop == 0 && x->dtype == DT_F32)
     t->score_scale = extract_ops(k, unmasked, 1, &s->args[1]);
 }
 
@@ -399,8 +470,7 @@ static void find_unmasked_score(AttentionPass *t, const Kernel *k) {
     loop_drop_predicates(t->trimmed, unmasked);
     unmasked = extract_ops(k, unmasked, 1, &unmasked->outputs.at[0].value_op);
   }
-  LoopNest *multiplied = divide_by_reciprocal(t, k, unmasked, false);
-  t->unmasked_score = multiplied ? multiplied : unmasked;
+  t->unmasked_score = rewrite_score(t, k, unmasked, false);
   find_score_scale(t, k);
 }
 
@@ -593,8 +663,7 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target,
   find_trim_bounds(t, k);
   find_unmasked_score(t, k);
   bool fits = fill_shape(t, k);
-  LoopNest *multiplied = divide_by_reciprocal(t, k, t->score, true);
-  t->score = multiplied ? multiplied : t->score;
+  t->score = rewrite_score(t, k, t->score, true);
   if (target->has_tensor_maps)
     find_tensor_maps(t, k);
   if (!fits || !attention_choose(&t->shape, &gpu, &t->s, &t->seconds) ||

@@ -37,8 +37,10 @@ typedef struct AttentionPass {
   TensorMap tensor_map[ATTENTION_OPERANDS];
   LoopNest *score;          /* the score and its operands */
   LoopNest *unmasked_score; /* the score of a tile without masked elements */
-  /* Divisors that unmasked_score replaces by reciprocals; or NULL. */
-  LoopNest *score_divisors;
+  /* Numbers for which unmasked_score is valid if they are neither small nor
+   * large; or NULL. */
+  LoopNest *score_numbers;
+  bool is_capped; /* unmasked_score is a number times tanh */
   /* Factor of the unmasked score, if it is a multiple of the dot product; or
    * NULL. */
   LoopNest *score_scale;

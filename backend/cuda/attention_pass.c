@@ -134,7 +134,10 @@ static void put_score(void *owner, Buffer *out, const char *x, const char *to,
   const LoopNest *score =
       unmasked ? w->s->attention->unmasked_score : w->s->attention->score;
   put_kv_alias(w, out, w->k->parallel_axes);
+  w->dialect.approximates_tanh = unmasked && w->s->attention->is_capped;
+  w->dialect.approximates_sigmoid = !w->s->attention->pattern.subtract_max;
   cuda_put_ops(w, out, score, bind_locals(w, score, x, NULL, NULL));
+  w->dialect.approximates_tanh = w->dialect.approximates_sigmoid = false;
   buffer_printf(out, "%s = %s;\n", to,
                 emit_scalar(&w->e, score->outputs.at[0].value_op));
 }
@@ -195,17 +198,6 @@ static bool has_row_outputs(const AttentionPass *t, const Kernel *k) {
   return false;
 }
 
-/* The address of a row statistic at the axis variables. */
-static const char *row_address(CudaWriter *w, const LoopOutput *r) {
-  Emitter *e = &w->e;
-  const char *at = format(e, "%s", emit_int(e, r->global_index->constant));
-  for (uint32_t v = 0; v < w->k->parallel_axes; v++)
-    if (r->global_index->coef[v])
-      at = format(e, "%s + i%u * (int64_t)%s", at, v,
-                  emit_int(e, r->global_index->coef[v]));
-  return at;
-}
-
 static void put_row_outputs(void *owner, Buffer *out) {
   CudaWriter *w = owner;
   const AttentionPass *t = w->s->attention;
@@ -215,18 +207,20 @@ static void put_row_outputs(void *owner, Buffer *out) {
         const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
         cuda_put_store_at(
             out, r->dtype, format(&w->e, "o%u", cuda_output_index(w, r)),
-            row_address(w, r), r->reduce == PRIM_MAX ? "most" : "total");
+            cuda_address_at(w, r->global_index, w->k->parallel_axes),
+            r->reduce == PRIM_MAX ? "most" : "total");
       }
 }
 
-/* Clears `to` unless all reciprocals are in the range of normal floats. */
-static void put_divisor_check(void *owner, Buffer *out, const char *to) {
+/* Clears `to` unless the numbers of the score and their reciprocals are in the
+ * range of normal floats. */
+static void put_number_check(void *owner, Buffer *out, const char *to) {
   CudaWriter *w = owner;
-  const LoopNest *divisors = w->s->attention->score_divisors;
-  if (divisors)
-    cuda_put_ops(w, out, divisors, NULL);
-  for (uint32_t j = 0; divisors && j < divisors->outputs.len; j++) {
-    const char *x = emit_scalar(&w->e, divisors->outputs.at[j].value_op);
+  const LoopNest *numbers = w->s->attention->score_numbers;
+  if (numbers)
+    cuda_put_ops(w, out, numbers, NULL);
+  for (uint32_t j = 0; numbers && j < numbers->outputs.len; j++) {
+    const char *x = emit_scalar(&w->e, numbers->outputs.at[j].value_op);
     buffer_printf(out, "%s &= fabsf(%s) > 1e-30f && fabsf(%s) < 1e30f;\n", to,
                   x, x);
   }
@@ -489,8 +483,8 @@ void attention_pass_put(CudaWriter *w, Buffer *before) {
                            .put_epilogue = put_epilogue,
                            .owner = w};
   add_products(w, &g);
-  if (t->score_divisors || t->score_scale)
-    g.put_divisor_check = put_divisor_check;
+  if (t->score_numbers || t->score_scale)
+    g.put_number_check = put_number_check;
   if (t->score_scale)
     g.put_score_scale = put_score_scale;
   if (has_row_outputs(t, w->k))

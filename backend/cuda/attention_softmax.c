@@ -69,9 +69,9 @@ void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t) {
     put_range(out, t, t->put_unmasked_bounds);
   if (has_score_scale(t))
     t->put_score_scale(t->owner, out);
-  if (has_unmasked_path(t) && t->put_divisor_check) {
+  if (has_unmasked_path(t) && t->put_number_check) {
     buffer_puts(out, "{\nbool plain = true;\n");
-    t->put_divisor_check(t->owner, out, "plain");
+    t->put_number_check(t->owner, out, "plain");
     buffer_puts(out, "whole_high = plain ? whole_high : 0;\n}\n");
   }
   buffer_printf(out, "%sint from = low, to = max(high, low);\n",

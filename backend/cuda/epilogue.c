@@ -64,6 +64,63 @@ static bool is_row_reduced(const CudaWriter *w, const LoopOutput *r) {
   return w->row_reduction && r->reduce != PRIM_NONE;
 }
 
+/* ---- loads of pairs ---- */
+
+/* True for a load that has neighbouring columns in neighbouring elements, the
+ * even column at a multiple of two elements. */
+static bool is_pair_load(const LoopNest *loop, const KernelOp *s,
+                         uint32_t column) {
+  return s->kind == KOP_LOAD && !s->packed_pairs && !s->checked_index_count &&
+         (s->dtype == DT_BF16 || s->dtype == DT_F16 || s->dtype == DT_F32) &&
+         cuda_is_vectorizable(loop, s->address, column, 2);
+}
+
+/* True if a load may be masked. */
+static bool has_select(const LoopNest *loop) {
+  for (uint32_t i = 0; i < loop->ops.len; i++) {
+    const KernelOp *s = &loop->ops.at[i];
+    if (s->kind == KOP_SELECT || (s->kind == KOP_MAP && s->op == PRIM_SELECT))
+      return true;
+  }
+  return false;
+}
+
+uint32_t cuda_find_pair_loads(CudaWriter *w, uint32_t column, AxisList rows,
+                              GemmPairLoad to[MAX_PAIR_LOADS]) {
+  PairLoads *pairs = NEW(w->e.arena, PairLoads);
+  for (uint32_t j = 1; j < w->k->loops.len; j++) {
+    const LoopNest *loop = w->k->loops.at[j];
+    for (uint32_t i = 0; i < loop->ops.len && !has_select(loop); i++) {
+      const KernelOp *s = &loop->ops.at[i];
+      if (pairs->count == MAX_PAIR_LOADS || !is_pair_load(loop, s, column))
+        continue;
+      GemmPairLoad *load = &to[pairs->count];
+      load->type = s->dtype == DT_F32 ? "float2" : "unsigned";
+      load->element =
+          format(&w->e, "*(const %s *)(p%u + (%s))", load->type, s->input,
+                 cuda_address_at(w, s->address, loop->parallel_axes));
+      load->row_invariant = true;
+      for (uint32_t v = 0; v < rows.count; v++)
+        load->row_invariant &= s->address->coef[rows.axes[v]] == 0;
+      pairs->op[pairs->count++] = s;
+    }
+  }
+  w->pairs = pairs;
+  return pairs->count;
+}
+
+/* The value of a load of the epilogue at column v of a pair, or NULL. */
+static const char *paired_element(CudaWriter *w, const KernelOp *s) {
+  for (uint32_t r = 0; w->uses_pairs && r < w->pairs->count; r++)
+    if (w->pairs->op[r] == s)
+      return s->dtype == DT_F32
+                 ? format(&w->e, "(v ? pair%u.y : pair%u.x)", r, r)
+                 : format(&w->e,
+                          "from_%s((uint16_t)(v ? pair%u >> 16 : pair%u))",
+                          dtype_info[s->dtype].name, r, r);
+  return NULL;
+}
+
 void cuda_put_epilogue_loop(CudaWriter *w, Buffer *out, uint32_t at,
                             const char *x,
                             const char *const to[GEMM_MAX_OUTPUTS],
@@ -77,6 +134,7 @@ void cuda_put_epilogue_loop(CudaWriter *w, Buffer *out, uint32_t at,
   Buffer results = {.arena = e->arena};
   for (uint32_t i = 0; i < loop->ops.len; i++) {
     const KernelOp *s = &loop->ops.at[i];
+    precomputed[i] = paired_element(w, s);
     if (s->kind != KOP_LOAD_LOCAL)
       continue;
     precomputed[i] = precomputed_of ? precomputed_of(w, s) : NULL;
@@ -113,6 +171,17 @@ void cuda_put_epilogue_loop(CudaWriter *w, Buffer *out, uint32_t at,
   emit_append(out, &results);
 }
 
+/* True if the kernel stores only 16-bit and 8-bit floats. */
+static bool stores_narrow_floats(const Kernel *k) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
+      if (r->global_index && !dtype_is_narrow_float(r->dtype))
+        return false;
+    }
+  return true;
+}
+
 void cuda_put_epilogue_loops(CudaWriter *w, Buffer *out, uint32_t first,
                              const char *x,
                              const char *const to[GEMM_MAX_OUTPUTS],
@@ -120,8 +189,10 @@ void cuda_put_epilogue_loops(CudaWriter *w, Buffer *out, uint32_t first,
                                                         const KernelOp *s)) {
   uint32_t last =
       w->row_reduction ? w->row_reduction->first_reduction : w->k->loops.len;
+  w->dialect.approximates_sigmoid = stores_narrow_floats(w->k);
   for (uint32_t j = first; j < last; j++)
     cuda_put_epilogue_loop(w, out, j, j == first ? x : NULL, to, precomputed);
+  w->dialect.approximates_sigmoid = false;
 }
 
 /* ---- TMA stores ---- */

@@ -236,6 +236,14 @@ typedef struct RowReductionCallbacks {
   void (*put_store_partial)(void *owner, Buffer *out, uint32_t level);
 } RowReductionCallbacks;
 
+/* An operand of the epilogue that is loaded for two neighbouring columns at
+ * once: `element` is a C expression of the pair at the axis variables.  If
+ * row_invariant, it is the same in all rows. */
+typedef struct GemmPairLoad {
+  const char *type, *element;
+  bool row_invariant;
+} GemmPairLoad;
+
 typedef struct GemmKernelSpec {
   const GemmShape *shape;
   const GemmSchedule *schedule;
@@ -249,6 +257,12 @@ typedef struct GemmKernelSpec {
   void (*put_epilogue)(void *owner, Buffer *out, const char *x,
                        const char *const to[GEMM_MAX_OUTPUTS]);
   void *owner;
+  /* Only for tiles in bounds.  put_paired_epilogue: as put_epilogue, where the
+   * value of load r at column v, 0 or 1, is that element of pair%r. */
+  uint32_t pair_count;
+  const GemmPairLoad *pairs;
+  void (*put_paired_epilogue)(void *owner, Buffer *out, const char *x,
+                              const char *const to[GEMM_MAX_OUTPUTS]);
   RowReductionCallbacks row_reduction;
   /* The epilogue is valid for elements out of bounds. */
   bool out_of_bounds_safe;

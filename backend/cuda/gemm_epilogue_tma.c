@@ -1,7 +1,7 @@
 /* Epilogue with TMA stores.  A warp writes 16 rows of each output from its
  * registers to a store buffer in shared memory, and TMA stores the buffer.
- * Stores in flight overlap the next buffer and the mainloop of the next
- * tile. */
+ * Stores in flight overlap the next buffer and the mainloop of the next tile.
+ * Operands of the epilogue are loaded one buffer ahead. */
 #include "backend/cuda/gemm_emit.h"
 #include "support/buffer.h"
 
@@ -43,6 +43,35 @@ static void put_smem_offset(Buffer *out, const GemmKernelSpec *t, uint32_t r,
   smem_tile_print_offset(out, &tile, row, column);
 }
 
+/* Emits loads of pairs for the columns of store stage `ahead`, an expression.
+ * The arrays q%u have the pairs of two stages. */
+static void put_pair_loads(Buffer *out, const GemmKernelSpec *t,
+                           const char *row, const char *ahead) {
+  uint32_t columns = gemm_tma_store_columns(t->shape, t->schedule);
+  FragmentLayout h = fragment_layout_mma_c();
+  buffer_printf(out,
+                "{\nconst unsigned ahead = %s;\n"
+                "#pragma unroll\nfor (int h = 0; h < 2; h++) {\n"
+                "const int i = (int)(m0 + %s + h * %uu + ",
+                ahead, row, (uint32_t)layout_at(&h.value_row, 2));
+  layout_print(out, &h.thread_row, "lane");
+  buffer_puts(out, ");\n(void)i;\n");
+  gemm_put_unravel(out, &t->m, "i");
+  buffer_printf(out,
+                "#pragma unroll\nfor (int z = 0; z < %u; z++) {\n"
+                "const int j = (int)(n0 + ahead * %uu + z * %uu + ",
+                columns / CORE_MATRIX_COLUMNS, columns, CORE_MATRIX_COLUMNS);
+  layout_print(out, &h.thread_column, "lane");
+  buffer_puts(out, ");\n");
+  gemm_put_unravel(out, &t->n, "j");
+  for (uint32_t r = 0; r < t->pair_count; r++)
+    buffer_printf(out, "%sq%u[ahead %% 2u][%s] = %s;\n",
+                  t->pairs[r].row_invariant ? "if (h == 0)\n" : "", r,
+                  t->pairs[r].row_invariant ? "z" : "z * 2 + h",
+                  t->pairs[r].element);
+  buffer_puts(out, "}\n}\n}\n");
+}
+
 /* Emits the epilogue of two neighbouring columns.  in_bounds: the tile is
  * completely in bounds. */
 static void put_epilogue_pair(Buffer *out, const GemmKernelSpec *t,
@@ -52,6 +81,9 @@ static void put_epilogue_pair(Buffer *out, const GemmKernelSpec *t,
   uint32_t columns = gemm_tma_store_columns(t->shape, t->schedule);
   for (uint32_t r = 0; r < t->output_count; r++)
     buffer_printf(out, "float y%u[2] = {0, 0};\n", r);
+  for (uint32_t r = 0; in_bounds && r < t->pair_count; r++)
+    buffer_printf(out, "const %s pair%u = q%u[y %% 2][%s];\n", t->pairs[r].type,
+                  r, r, t->pairs[r].row_invariant ? "z" : "z * 2 + h");
   buffer_printf(out,
                 "#pragma unroll\nfor (int v = 0; v < 2; v++) {\n"
                 "const int column = j + v;\n(void)column;\n%s{\n",
@@ -59,7 +91,10 @@ static void put_epilogue_pair(Buffer *out, const GemmKernelSpec *t,
   gemm_put_unravel(out, &t->n, "column");
   buffer_printf(out, "const float x = %s[y * %u + z * 4 + h * 2 + v];\n", sums,
                 columns / 2);
-  t->put_epilogue(t->owner, out, "x", names);
+  if (in_bounds && t->pair_count)
+    t->put_paired_epilogue(t->owner, out, "x", names);
+  else
+    t->put_epilogue(t->owner, out, "x", names);
   buffer_puts(out, "}\n}\n");
   for (uint32_t r = 0; r < t->output_count; r++) {
     const GemmOutput *to = &t->outputs[r];
@@ -121,13 +156,25 @@ static void put_store_stages(Buffer *out, const GemmKernelSpec *t,
   const GemmSchedule *s = t->schedule;
   uint32_t columns = gemm_tma_store_columns(t->shape, s);
   FragmentLayout h = fragment_layout_mma_c();
+  bool paired = in_bounds && t->pair_count;
+  for (uint32_t r = 0; paired && r < t->pair_count; r++)
+    buffer_printf(out, "%s q%u[2][%u];\n", t->pairs[r].type, r,
+                  columns / CORE_MATRIX_COLUMNS *
+                      (t->pairs[r].row_invariant ? 1 : 2));
+  if (paired)
+    put_pair_loads(out, t, row, "0");
+  buffer_printf(out, "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n",
+                s->n / columns);
+  if (paired) {
+    buffer_printf(out, "if (y + 1 < %u)\n", s->n / columns);
+    put_pair_loads(out, t, row, "y + 1");
+  }
   buffer_printf(out,
-                "#pragma unroll\nfor (int y = 0; y < %u; y++) {\n"
                 "const unsigned set = sets + stored %% %uu * %uu;\n"
                 "stored++;\n"
                 "if (lane == 0)\nax_tma_wait_read<%u>();\nax_sync_warp();\n",
-                s->n / columns, s->store_stages,
-                gemm_store_stage_bytes(t->shape, s), s->store_stages - 1);
+                s->store_stages, gemm_store_stage_bytes(t->shape, s),
+                s->store_stages - 1);
   for (uint32_t r = 0; r < t->output_count; r++)
     if (is_half(&t->outputs[r]))
       buffer_printf(out, "unsigned w%u[%u];\n", r, columns / 4);

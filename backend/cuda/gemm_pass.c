@@ -80,6 +80,14 @@ static void put_epilogue(void *owner, Buffer *out, const char *x,
   cuda_put_epilogue_loops(owner, out, 0, x, to, NULL);
 }
 
+static void put_paired_epilogue(void *owner, Buffer *out, const char *x,
+                                const char *const to[GEMM_MAX_OUTPUTS]) {
+  CudaWriter *w = owner;
+  w->uses_pairs = true;
+  put_epilogue(owner, out, x, to);
+  w->uses_pairs = false;
+}
+
 static int64_t axis_count(CudaWriter *w, uint32_t count, const uint32_t *axes) {
   int64_t all = 1;
   for (uint32_t j = 0; j < count; j++)
@@ -220,6 +228,13 @@ void gemm_pass_put(CudaWriter *w, Buffer *before) {
       cuda_requires_align16(sides, 2, t->shape.store_align_bytes);
   g.output_count = cuda_fill_gemm_outputs(w, axes, g.outputs);
   g.out_of_bounds_safe = cuda_epilogue_is_bounds_safe(w);
+  GemmPairLoad pairs[MAX_PAIR_LOADS];
+  if (t->s.store == STORE_TMA && t->n_count == 1 && !w->row_reduction) {
+    g.put_paired_epilogue = put_paired_epilogue;
+    g.pairs = pairs;
+    g.pair_count = cuda_find_pair_loads(w, t->n[0], axes[1], pairs);
+    w->out->requires_align16 |= g.pair_count > 0;
+  }
   gemm_row_reduction_callbacks(w, &g.row_reduction);
   set_grid(w, t, &g);
   note_int32_sizes(w, t);

@@ -141,6 +141,10 @@ bool cuda_is_speculatable(const KernelOp *s);
 /* True if the epilogue is valid for elements out of bounds: it only computes
  * the outputs of the matmul kernel. */
 bool cuda_epilogue_is_bounds_safe(const CudaWriter *w);
+/* Finds the loads of the epilogue that may be loaded in pairs of columns, and
+ * sets w->pairs.  column: the axis of the columns.  Returns their number. */
+uint32_t cuda_find_pair_loads(CudaWriter *w, uint32_t column, AxisList rows,
+                              GemmPairLoad to[MAX_PAIR_LOADS]);
 /* Collects the outputs that the matmul kernel stores, and returns their
  * number.  axes: batch, rows, columns. */
 uint32_t cuda_fill_gemm_outputs(CudaWriter *w, const AxisList axes[3],

@@ -217,6 +217,13 @@ typedef struct PartialReduction {
 } PartialReduction;
 
 /* The state while a pass is generated. */
+/* Loads of an epilogue that are loaded for two neighbouring columns at once. */
+enum { MAX_PAIR_LOADS = 4 };
+typedef struct PairLoads {
+  uint32_t count;
+  const KernelOp *op[MAX_PAIR_LOADS];
+} PairLoads;
+
 typedef struct CudaWriter {
   Emitter e;
   Dialect dialect;
@@ -236,7 +243,9 @@ typedef struct CudaWriter {
   const PartialReduction *partials_in;
   uint32_t partials_in_count;
   struct GemmRowReduction *row_reduction; /* of the current pass; or NULL */
-  KernelText *text;                       /* the schedule in text; or NULL */
+  const PairLoads *pairs; /* of the epilogue of a matmul; or NULL */
+  bool uses_pairs;        /* the current epilogue uses them */
+  KernelText *text;       /* the schedule in text; or NULL */
 } CudaWriter;
 
 /* Emits the ops of a loop as statements.  The indices i%u of all axes must be
@@ -259,6 +268,9 @@ void cuda_put_store_at(Buffer *out, Dtype t, const char *p, const char *at,
 /* The value of x after a store and a load in type t. */
 const char *cuda_round_to_dtype(Emitter *e, Dtype t, const char *x);
 uint32_t cuda_output_index(const CudaWriter *w, const LoopOutput *r);
+/* An affine address at the axis variables i0 to i(axis_count - 1). */
+const char *cuda_address_at(CudaWriter *w, const AffineExpr *q,
+                            uint32_t axis_count);
 /* Declares i%u for the given axes from a linear index in row-major order;
  * cuda_put_unravel_outer: for the first `count` axes. */
 void cuda_put_unravel(CudaWriter *w, Buffer *out, const LoopNest *loop,

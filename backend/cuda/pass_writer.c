@@ -24,6 +24,16 @@ const char *cuda_address_without(Emitter *e, const AffineExpr *q,
   return emit_affine(e, rest);
 }
 
+const char *cuda_address_at(CudaWriter *w, const AffineExpr *q,
+                            uint32_t axis_count) {
+  Emitter *e = &w->e;
+  const char *at = format(e, "%s", emit_int(e, q->constant));
+  for (uint32_t v = 0; v < axis_count; v++)
+    if (q->coef[v])
+      at = format(e, "%s + i%u * (int64_t)%s", at, v, emit_int(e, q->coef[v]));
+  return at;
+}
+
 void cuda_put_unravel(CudaWriter *w, Buffer *out, const LoopNest *loop,
                       uint32_t count, const uint32_t *axes,
                       const char *number) {

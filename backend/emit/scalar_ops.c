@@ -417,6 +417,45 @@ static const char *emit_row_sum_division(Emitter *e, const KernelOp *s,
   return format(e, "%s(%s, d%u)", e->dialect->divide_by_row_sum, a[0], name);
 }
 
+static const KernelOp *argument(const Emitter *e, const KernelOp *s,
+                                uint32_t j) {
+  return &e->loop->ops.at[s->args[j]];
+}
+
+static bool is_f32_map(const KernelOp *s, PrimId op) {
+  return s->kind == KOP_MAP && s->op == op && s->dtype == DT_F32;
+}
+
+/* The number of the argument that is 1; 2: neither is. */
+static uint32_t argument_that_is_one(const Emitter *e, const KernelOp *s) {
+  for (uint32_t j = 0; j < 2; j++)
+    if (argument(e, s, j)->kind == KOP_CONST && argument(e, s, j)->value.f == 1)
+      return j;
+  return 2;
+}
+
+/* CUDA: sigmoids in f32 without branches, or NULL.  1 / (1 + e^x) is a
+ * reciprocal of a number that is at least 1; so is (1 + tanh x) / 2. */
+static const char *emit_sigmoid(Emitter *e, const KernelOp *s,
+                                const char *const *a) {
+  uint32_t one = s->arg_count == 2 ? argument_that_is_one(e, s) : 2;
+  bool approximates = e->dialect->approximates_sigmoid;
+  if (!e->dialect->is_cuda || one == 2)
+    return NULL;
+  const KernelOp *other = argument(e, s, 1 - one);
+  if (is_f32_map(s, PRIM_ADD) && is_f32_map(other, PRIM_TANH) && approximates)
+    return format(e, "ax_tanh_plus_1(%s)", emit_scalar(e, other->args[0]));
+  if (!is_f32_map(s, PRIM_DIV) || one != 0 || !is_f32_map(other, PRIM_ADD))
+    return NULL;
+  uint32_t sum_one = argument_that_is_one(e, other);
+  const KernelOp *power = sum_one < 2 ? argument(e, other, 1 - sum_one) : other;
+  if (!is_f32_map(power, PRIM_EXP))
+    return NULL;
+  return approximates ? format(e, "ax_reciprocal(1.0f + ax_exp_rounded(%s))",
+                               emit_scalar(e, power->args[0]))
+                      : format(e, "ax_reciprocal_from_1(%s)", a[1]);
+}
+
 static const char *emit_primitive_expr(Emitter *e, uint32_t op_index,
                                        const KernelOp *s, char class,
                                        bool is_vector, const char *const *a) {
@@ -424,6 +463,11 @@ static const char *emit_primitive_expr(Emitter *e, uint32_t op_index,
   if (s->op == PRIM_DIV && class == 'f' && e->dialect->divide_by_row_sum &&
       is_row_sum(e, &e->loop->ops.at[s->args[1]]))
     return emit_row_sum_division(e, s, a);
+  const char *sigmoid = emit_sigmoid(e, s, a);
+  if (sigmoid)
+    return sigmoid;
+  if (is_f32_map(s, PRIM_TANH) && e->dialect->approximates_tanh)
+    return format(e, "ax_tanh_absolute(%s)", a[0]);
   if (map_info[s->op].fault != ARITH_OK && !is_float_class(class))
     return emit_fallible(e, op_index, s, is_vector, a);
   if (has_uniform_argument(e, s, class))

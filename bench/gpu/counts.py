@@ -4,7 +4,8 @@
     python3 bench/gpu/counts.py FOLDER [NAME]   loops with instructions NAME
 
 Requires NVRTC (AXON_NVRTC names it), and nvdisasm of the CUDA toolkit in PATH.
-Counts of a loop include inner loops and code that a branch skips."""
+Counts of a loop include inner loops and code that a branch skips.  "N to M" is
+the shortest path through the loop, and all of its instructions."""
 
 import collections
 import ctypes
@@ -19,7 +20,8 @@ import tempfile
 
 OPTIONS = [b"--gpu-architecture=sm_90a", b"--std=c++17", b"--fmad=false",
            b"--ptxas-options=-v"]
-LINE = re.compile(r"/\*[0-9a-f]{4,6}\*/\s+(?:@!?U?P\w+ )?\s*([A-Z][\w.]*)(.*);")
+LINE = re.compile(
+    r"/\*[0-9a-f]{4,6}\*/\s+(@!?U?P\w+ )?\s*([A-Z][\w.]*)(.*);")
 LABEL = re.compile(r"^(\.L_x_\d+):")
 # For these the whole name counts; for others, the part before a point.
 WHOLE = ("MUFU", "LDG", "STG", "BAR", "UTMALDG", "UTMASTG", "MEMBAR")
@@ -54,7 +56,8 @@ def compiled(nvrtc, text):
 
 
 def functions(listing):
-    """By name: instructions (name, operands), and where labels stand."""
+    """By name: instructions (predicate, name, operands), and where labels
+    stand."""
     found, now = {}, None
     for line in listing.splitlines():
         section = re.match(r"\s*\.section\s+\.text\.(\w+)", line)
@@ -70,7 +73,7 @@ def functions(listing):
 
 def counted(code):
     counts = collections.Counter()
-    for name, _ in code:
+    for _, name, _ in code:
         first = name.split(".")[0]
         counts[name if first in WHOLE else first] += 1
     return counts
@@ -79,11 +82,28 @@ def counted(code):
 def loops(code, labels):
     """Where they begin and end, by the branches back that end them.  What waits
     for a barrier stands behind the kernel's end, and branches back, too."""
-    for end, (name, operands) in enumerate(code):
+    for end, (_, name, operands) in enumerate(code):
         to = re.search(r"(\.L_x_\d+)", operands) if name == "BRA" else None
         begin = labels.get(to.group(1), end) if to else end
-        if begin < end and all(x != "EXIT" for x, _ in code[begin:end]):
+        if begin < end and all(x != "EXIT" for _, x, _ in code[begin:end]):
             yield begin, end
+
+
+def shortest(code, labels, begin, end):
+    """Instructions of the shortest path from begin to end, with the branches
+    that go forward."""
+    far = len(code)
+    steps = [far] * (end + 1)
+    steps[begin] = 1
+    for at in range(begin, end):
+        predicate, name, operands = code[at]
+        to = re.search(r"(\.L_x_\d+)", operands) if name == "BRA" else None
+        target = labels.get(to.group(1), 0) if to else 0
+        if at < target <= end:
+            steps[target] = min(steps[target], steps[at] + 1)
+        if name != "BRA" or predicate or "P" in operands.split(",")[0]:
+            steps[at + 1] = min(steps[at + 1], steps[at] + 1)
+    return steps[end]
 
 
 def main():
@@ -113,7 +133,8 @@ def main():
                 if any(wanted in x for x in counts):
                     most = ", ".join(f"{n} {x}" for x, n in
                                      counts.most_common(24))
-                    print(f"    {end + 1 - begin} in a loop: {most}")
+                    least = shortest(all_of, labels, begin, end)
+                    print(f"    {least} to {end + 1 - begin} in a loop: {most}")
 
 
 main()
