@@ -7,6 +7,7 @@ Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names) {
   n->arena = arena;
   n->spec = spec;
   n->stream = (NestStream){NO_LOOP, NO_LOOP, NO_LOOP, 0, 0};
+  n->flat.axis = n->shared_axis = NO_LOOP;
   n->loop_count = spec->axis_count;
   for (uint32_t v = 0; v <= MAX_KERNEL_AXES; v++)
     n->names[v] = (uint8_t)(names && v < spec->axis_count ? names[v] : v);
@@ -51,7 +52,14 @@ uint32_t nest_lanes(const Nest *n) {
 }
 
 bool nest_axis_is_reduced(const Nest *n, uint32_t axis) {
-  return axis >= n->spec->spatial_axes;
+  return axis >= n->spec->spatial_axes && axis != n->flat.axis;
+}
+
+bool nest_axis_is_flattened(const Nest *n, uint32_t axis) {
+  for (uint32_t j = 0; j < n->flat.count; j++)
+    if (n->flat.loops[j].axis == axis)
+      return true;
+  return false;
 }
 
 static bool reduces(const LoopNest *spec) {

@@ -32,6 +32,8 @@ typedef enum NestRun {
   NEST_TASK,   /* one iteration is, or is in, one task */
   NEST_UNROLL, /* a constant number of iterations, unrolled */
   NEST_LANES,  /* the lanes of a vector */
+  NEST_BLOCK,  /* one iteration is, or is in, one thread block */
+  NEST_THREAD, /* the threads of a block */
 } NestRun;
 
 /* What happens if the iterations do not fill the last tile. */
@@ -62,6 +64,13 @@ typedef struct NestStream {
   int64_t row_stride, term_stride;
 } NestStream;
 
+/* Loops that became one loop, whose axis counts their iterations. */
+typedef struct NestFlattened {
+  uint32_t axis;                   /* the new axis; NO_LOOP: none */
+  uint32_t count;                  /* outermost first */
+  NestLoop loops[MAX_KERNEL_AXES]; /* the outermost pieces of their axes */
+} NestFlattened;
+
 typedef struct Nest {
   Arena *arena;
   LoopNest *spec;
@@ -71,6 +80,9 @@ typedef struct Nest {
   uint32_t loop_count;
   NestLoop loops[MAX_NEST_LOOPS];
   NestStream stream;
+  NestFlattened flat;
+  uint32_t shared_axis;  /* blocks load operands that are contiguous along it
+                            through shared memory; NO_LOOP: none */
   bool loads_broadcasts; /* uniform operands are loaded before the loops */
   bool loads_masked;     /* input rows are loaded once, with their masks */
   bool fuses_products;   /* each product is fused with its addition */
@@ -101,6 +113,8 @@ uint32_t nest_jammed_rows(const Nest *n);
 /* The loop over lanes, or NO_LOOP. */
 uint32_t nest_lanes(const Nest *n);
 bool nest_axis_is_reduced(const Nest *n, uint32_t axis);
+/* Returns true if the flattened loops are over the axis or an outer piece. */
+bool nest_axis_is_flattened(const Nest *n, uint32_t axis);
 /* Index of the first loop inside of the accumulators' scope; loop_count if
  * nothing is reduced. */
 uint32_t nest_accumulator_depth(const Nest *n);
@@ -146,6 +160,21 @@ bool nest_find_stream(const LoopNest *spec, uint32_t row_axis,
                       uint32_t term_axis, NestStream *s);
 /* Returns true if the only output sums products that have no other use. */
 bool nest_sums_products(const LoopNest *spec);
+
+/* ---- nest_build.c ---- */
+
+/* A schedule while it is chosen. */
+typedef struct NestBuilder {
+  Nest *nest;
+  const char *refusal; /* of the first step that was refused; or NULL */
+} NestBuilder;
+
+/* Applies a step to one loop, without loops, or to all loops that it names,
+ * unless it orders loops that are in this order. */
+void nest_build_step(NestBuilder *b, NestStepKind kind, uint32_t axis,
+                     uint32_t piece, int64_t number, NestTail tail);
+void nest_build_flag(NestBuilder *b, NestStepKind kind);
+void nest_build_order(NestBuilder *b, const NestStep *order);
 
 /* ---- nest_verify.c ---- */
 

@@ -52,7 +52,8 @@ static const char *tile(StepContext *c) {
       nest_find(n, l->axis, MAX_AXIS_PIECES - 1) != NO_LOOP)
     return refuse(c, "has too many pieces already");
   uint32_t outer = nest_find(n, l->axis, nest_piece(n, c->at) + 1);
-  bool is_bound = outer == NO_LOOP || n->loops[outer].tail == TAIL_LESS;
+  bool is_bound = outer == NO_LOOP ? !nest_axis_is_flattened(n, l->axis)
+                                   : n->loops[outer].tail == TAIL_LESS;
   if (!is_bound && l->count % by != 0)
     return refuse(c, arena_printf(n->arena,
                                   "has %lld iterations: %lld does not divide "
@@ -92,6 +93,8 @@ static const char *must_precede(const Nest *n, uint32_t x, uint32_t y) {
     return "is a piece of the same axis, and must stay inside";
   if (outer->run == NEST_TASK)
     return "cannot move outside of tasks";
+  if (outer->run == NEST_BLOCK)
+    return "cannot move outside of thread blocks";
   if (inner->run == NEST_LANES)
     return "are lanes, which are innermost";
   if (is_ordered_term(n, x) && is_ordered_term(n, y) && !may_reorder(n->spec))
@@ -140,12 +143,11 @@ static const char *order(StepContext *c) {
 /* The number of iterations of a loop, if it is constant; otherwise 0. */
 static int64_t constant_count(const Nest *n, uint32_t at) {
   const NestLoop *l = &n->loops[at];
+  if (l->count || l->axis >= n->spec->axis_count || l->step != 1 ||
+      nest_piece(n, at))
+    return l->count;
   int64_t extent = n->spec->extents[l->axis];
-  return l->count ? l->count
-         : l->step == 1 && nest_piece(n, at) == 0 &&
-                 extent_is_static(n->spec->graph, extent)
-             ? extent
-             : 0;
+  return extent_is_static(n->spec->graph, extent) ? extent : 0;
 }
 
 static const char *unroll(StepContext *c) {
@@ -200,6 +202,92 @@ static const char *lanes(StepContext *c) {
   l->tail = c->step->tail;
   return NULL;
 }
+
+/* ---- threads of GPUs ---- */
+
+static const char *blocks(StepContext *c) {
+  Nest *n = c->n;
+  NestLoop *l = &n->loops[c->at];
+  if (l->run != NEST_SERIAL)
+    return refuse(c, "is not serial");
+  for (uint32_t j = 0; j < c->at; j++)
+    if (n->loops[j].run != NEST_BLOCK)
+      return refuse(c, "is inside of a loop that is no thread block");
+  if (nest_axis_is_reduced(n, l->axis))
+    return refuse(c, "is summed: thread blocks would add to the same sums");
+  l->run = NEST_BLOCK;
+  return NULL;
+}
+
+static const char *threads(StepContext *c) {
+  NestLoop *l = &c->n->loops[c->at];
+  int64_t count = constant_count(c->n, c->at);
+  if (l->run != NEST_SERIAL)
+    return refuse(c, "is not serial");
+  if (!count)
+    return refuse(c, "has no constant number of threads: tile it");
+  if (nest_axis_is_reduced(c->n, l->axis))
+    return refuse(c, "is summed: threads would add to the same sums");
+  l->count = count;
+  l->run = NEST_THREAD;
+  return NULL;
+}
+
+/* Returns the reason for which a loop cannot follow those that are flattened
+ * already. */
+static const char *cannot_flatten(const Nest *n, uint32_t at,
+                                  const NestFlattened *f) {
+  const NestLoop *l = &n->loops[at];
+  if (l->run != NEST_SERIAL)
+    return "is not serial";
+  if (nest_axis_is_reduced(n, l->axis))
+    return "is summed, and only other loops can be flattened";
+  if (nest_find(n, l->axis, nest_piece(n, at) + 1) != NO_LOOP)
+    return "is inside of a loop of the same axis: flatten outermost pieces";
+  if (f->count &&
+      (at == 0 || n->loops[at - 1].axis != f->loops[f->count - 1].axis))
+    return "does not follow the loop that is named before it: order them "
+           "first";
+  return NULL;
+}
+
+static const char *flatten(StepContext *c) {
+  Nest *n = c->n;
+  const NestStep *s = c->step;
+  NestFlattened f = {.axis = n->spec->axis_count};
+  uint32_t first = c->at;
+  if (n->flat.axis != NO_LOOP || n->stream.row_axis != NO_LOOP ||
+      f.axis == MAX_KERNEL_AXES)
+    return refuse(c, "cannot be flattened: there is an axis that a step made");
+  if (s->piece_count == 1)
+    return refuse(c, "is one loop: name several");
+  for (uint32_t j = 0; j < s->piece_count; j++) {
+    c->at = nest_find(n, s->pieces[j].axis, s->pieces[j].piece);
+    const char *reason = cannot_flatten(n, c->at, &f);
+    if (reason)
+      return refuse(c, reason);
+    f.loops[f.count++] = n->loops[c->at];
+  }
+  uint32_t last = c->at;
+  n->loops[first] = (NestLoop){.axis = f.axis, .step = 1};
+  memmove(&n->loops[first + 1], &n->loops[last + 1],
+          (n->loop_count - last - 1) * sizeof *n->loops);
+  n->loop_count -= last - first;
+  n->flat = f;
+  return NULL;
+}
+
+static const char *shared(StepContext *c) {
+  Nest *n = c->n;
+  if (n->shared_axis != NO_LOOP)
+    return refuse(c, "cannot have tiles in shared memory: another axis has");
+  if (n->loops[c->at].axis >= n->spec->spatial_axes)
+    return refuse(c, "is no axis of the results");
+  n->shared_axis = n->loops[c->at].axis;
+  return NULL;
+}
+
+/* ---- sums ---- */
 
 static const char *parts(StepContext *c) {
   NestLoop *l = &c->n->loops[c->at];
@@ -269,8 +357,9 @@ static const char *stream(StepContext *c) {
   NestLoop *rows = &n->loops[c->at];
   uint32_t second = nest_find(n, c->step->pieces[1].axis, 0);
   NestStream s;
-  if (n->stream.row_axis != NO_LOOP)
-    return refuse(c, "cannot share input rows: another loop does");
+  if (n->stream.row_axis != NO_LOOP || n->flat.axis != NO_LOOP)
+    return refuse(c, "cannot share input rows: there is an axis that a step "
+                     "made");
   if (second < c->at || rows->run != NEST_UNROLL ||
       nest_axis_is_reduced(n, rows->axis))
     return refuse(c, "must be rows that are unrolled, outside of the terms");
@@ -328,6 +417,10 @@ static const char *set_flag(StepContext *c) {
   case STEP_PARTS:
   case STEP_RUN:
   case STEP_STREAM:
+  case STEP_FLATTEN:
+  case STEP_BLOCKS:
+  case STEP_THREADS:
+  case STEP_SHARED:
   case NEST_STEP_COUNT:
     break;
   }
@@ -368,6 +461,10 @@ static StepFunction *const functions[NEST_STEP_COUNT] = {
     [STEP_MASKED] = set_flag,
     [STEP_FMA] = set_flag,
     [STEP_EPILOGUE] = set_flag,
+    [STEP_FLATTEN] = flatten,
+    [STEP_BLOCKS] = blocks,
+    [STEP_THREADS] = threads,
+    [STEP_SHARED] = shared,
 };
 
 const char *nest_apply(Nest *n, const NestStep *step) {
@@ -376,8 +473,11 @@ const char *nest_apply(Nest *n, const NestStep *step) {
     const NestPiece *p = &step->pieces[j];
     c.at = nest_find(n, p->axis, p->piece);
     if (c.at == NO_LOOP)
-      return arena_printf(n->arena, "i%u.%u does not exist", n->names[p->axis],
-                          p->piece);
+      return arena_printf(n->arena,
+                          nest_axis_is_flattened(n, p->axis)
+                              ? "i%u.%u does not exist: its loop was flattened"
+                              : "i%u.%u does not exist",
+                          n->names[p->axis], p->piece);
   }
   Nest before = *n;
   const char *reason = functions[step->kind](&c);

@@ -135,6 +135,7 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_STREAM:
     return 2;
   case STEP_ORDER:
+  case STEP_FLATTEN:
     return NO_LOOP;
   case STEP_TILE:
   case STEP_UNROLL:
@@ -142,6 +143,9 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_LANES:
   case STEP_PARTS:
   case STEP_RUN:
+  case STEP_BLOCKS:
+  case STEP_THREADS:
+  case STEP_SHARED:
   case NEST_STEP_COUNT:
     break;
   }
@@ -220,8 +224,31 @@ static const char *run_word(const NestLoop *l) {
     return " unroll";
   case NEST_LANES:
     return " lanes";
+  case NEST_BLOCK:
+    return " blocks";
+  case NEST_THREAD:
+    return " threads";
   }
   return "";
+}
+
+/* Returns true if what happens behind the end of an axis depends on the tail of
+ * a loop. */
+static bool has_tail(const Nest *n, uint32_t at) {
+  return nest_piece(n, at) || n->loops[at].run == NEST_LANES;
+}
+
+static void print_flattened(Buffer *out, const Nest *n) {
+  const NestFlattened *f = &n->flat;
+  if (f->axis == NO_LOOP)
+    return;
+  buffer_printf(out, "flatten i%u:", n->names[f->axis]);
+  for (uint32_t j = 0; j < f->count; j++) {
+    buffer_printf(out, "%s i%u", j ? "," : "", n->names[f->loops[j].axis]);
+    if (f->loops[j].step > 1)
+      buffer_printf(out, " by %lld", (long long)f->loops[j].step);
+  }
+  buffer_puts(out, "\n");
 }
 
 void nest_print(Buffer *out, const Nest *n) {
@@ -243,10 +270,13 @@ void nest_print(Buffer *out, const Nest *n) {
       buffer_puts(out, " parts");
     if (l->is_run)
       buffer_puts(out, " run f64");
-    if (piece.piece || l->run == NEST_LANES)
+    if (has_tail(n, j))
       buffer_printf(out, " %s", tail_words[l->tail]);
     buffer_puts(out, "\n");
   }
+  print_flattened(out, n);
+  if (n->shared_axis != NO_LOOP)
+    buffer_printf(out, "shared i%u\n", n->names[n->shared_axis]);
   const NestStream *t = &n->stream;
   if (t->row_axis != NO_LOOP)
     buffer_printf(out, "stream i%u: %lld*i%u + %lld*i%u\n",

@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every axis has a loop, or is the terms axis of a stream. */
+/* Every axis has a loop, is flattened, or is the terms axis of a stream. */
 static const char *check_axes(const Nest *n) {
   for (uint32_t v = 0; v < n->spec->axis_count; v++)
-    if (nest_find(n, v, 0) == NO_LOOP && v != n->stream.term_axis)
+    if (nest_find(n, v, 0) == NO_LOOP && v != n->stream.term_axis &&
+        !nest_axis_is_flattened(n, v))
       return arena_printf(n->arena, "axis i%u has no loop", n->names[v]);
   return NULL;
 }
@@ -34,14 +35,18 @@ static const char *check_pieces(const Nest *n) {
 }
 
 static const char *check_runs(const Nest *n) {
-  bool in_task = true;
+  bool in_task = true, in_block = true;
   for (uint32_t j = 0; j < n->loop_count; j++) {
     const NestLoop *l = &n->loops[j];
     bool reduced = nest_axis_is_reduced(n, l->axis);
     if (l->run == NEST_TASK && !in_task)
       return arena_printf(n->arena, "loop %u: a task inside of a loop", j);
+    if (l->run == NEST_BLOCK && !in_block)
+      return arena_printf(n->arena, "loop %u: a block inside of a loop", j);
     in_task &= l->run == NEST_TASK;
-    if ((l->run == NEST_UNROLL || l->run == NEST_LANES) && !l->count)
+    in_block &= l->run == NEST_BLOCK;
+    if (l->run != NEST_SERIAL && l->run != NEST_TASK && l->run != NEST_BLOCK &&
+        !l->count)
       return arena_printf(n->arena, "loop %u: not a number of iterations", j);
     if (l->run == NEST_LANES && j + 1 != n->loop_count)
       return arena_printf(n->arena, "loop %u: lanes that are not innermost", j);

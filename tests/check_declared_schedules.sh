@@ -124,11 +124,11 @@ for arch in sm_80 sm_90a; do
   plan --code --stable >chosen 2>&1
   plan --code --stable --schedules gpu.axs >read 2>&1
   cmp -s chosen read || fail "$arch: $(diff chosen read | head)"
-  for kind in rows points transpose gemm attention; do
-    grep -q "by $kind {" gpu.axs || fail "$arch: no kernel runs by $kind"
+  for word in 'by rows {' 'by gemm {' 'by attention {' 'threads' 'shared'; do
+    grep -q "$word" gpu.axs || fail "$arch: no schedule with $word"
   done
 done
-sed 's/by transpose.*/by points {}/' gpu.axs >other.axs
+sed 's/1: .*shared.*/1: tile i0 64; blocks i0.1; threads i0/' gpu.axs >other.axs
 "$AXON" plan --target cuda:sm_90a --code --schedules other.axs gpu.axn >out \
   2>&1 || fail "other kinds: $(grep -m3 error out)"
 grep -q 'transposed tiles' out && fail 'there are transposed tiles'
@@ -137,17 +137,22 @@ val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
 val y = map sum x
 do print (sum y)
 END
-kernel=$("$AXON" plan --target cuda:sm_90a --schedule row.axn |
-  grep -A1 'map sum x' | grep '^kernel')
-[ -n "$kernel" ] || fail 'map sum x has no kernel for a GPU'
-while IFS='|' read -r schedule message; do
-  printf '%s\n%s\n' "$kernel" "$schedule" >refused.axs
-  "$AXON" plan --target cuda:sm_90a --schedules refused.axs row.axn >out 2>&1
-  status=$?
-  [ $status = 1 ] || fail "\`$schedule\`: status $status: $(head -3 out)"
-  grep -qF -- "$message" out && grep -q 'refused.axs:2:' out ||
-    fail "\`$schedule\`: expected \`$message\`: $(head -3 out)"
-done <"$here/tests/schedules/refused_gpu"
+cp "$here"/tests/schedules/refused_gpu*.axn .
+refuse_gpu() { # refuse_gpu PROGRAM COMMENT LIST: each schedule of a kernel
+  kernel=$("$AXON" plan --target cuda:sm_90a --schedule "$1" |
+    grep -F -A1 "$2" | grep '^kernel')
+  [ -n "$kernel" ] || fail "$2 has no kernel for a GPU"
+  while IFS='|' read -r schedule message; do
+    printf '%s\n%s\n' "$kernel" "$schedule" >refused.axs
+    "$AXON" plan --target cuda:sm_90a --schedules refused.axs "$1" >out 2>&1
+    status=$?
+    [ $status = 1 ] || fail "\`$schedule\`: status $status: $(head -3 out)"
+    grep -qF -- "$message" out && grep -q 'refused.axs:2:' out ||
+      fail "\`$schedule\`: expected \`$message\`: $(head -3 out)"
+  done <"$here/tests/schedules/$3"
+}
+refuse_gpu row.axn 'map sum x' refused_gpu
+refuse_gpu refused_gpu_tiles.axn 'transpose x + 1.0' refused_gpu_tiles
 cat >declared.axn <<'END'
 val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
 fun f x = map sum x
@@ -167,6 +172,7 @@ said 'for i1.1 by' plan --stage nest row.axn
 "$AXON" plan --stage nest:0 row.axn >out
 [ "$(grep -c '^ *for' out)" = 3 ] && grep -qx '  for i1' out ||
   fail "nest:0: $(cat out)"
+said 'for i1 times 32 threads' plan --target cuda:sm_90a --stage nest gpu.axn
 said '--stage must be specs, nest or nest:K' plan --stage nest:x row.axn
 
 # ---- axon build ----

@@ -5,7 +5,7 @@
 BUILD has the objects of the program, FOLDER is for temporary files.
 
 A mutant is a program without one of the refusals of a step, of a nest on the
-CPU, or of the fields of a matrix product.  It is killed if a schedule of
+CPU or on a GPU, or of the fields of a matrix product.  It is killed if a schedule of
 tests/schedules/refused* has another message.  Runs one mutant in
 EACH, or those whose name contains WORD.  Mutants that are equal to the program
 are listed in tests/schedules/mutants.survivors, with the reason.
@@ -24,13 +24,14 @@ SOURCE, BUILD, FOLDER = (pathlib.Path(os.path.abspath(x))
                          for x in sys.argv[1:4])
 EACH, WORD = int(sys.argv[4]), (sys.argv[5:] or [""])[0]
 FILES = ["kernel/nest_steps.c", "backend/cpu/nest_refusal.c",
-         "backend/cpu/gemm_fields.c"]
+         "backend/cpu/gemm_fields.c", "backend/cuda/nest_refusal.c"]
 REFUSAL = re.compile(r"\bif \(([^;{}]*?)\)\n\s*"
                      r"return (?:refuse\(|arena_printf|\")", re.S)
 # Programs with a list of refusals, tests/schedules/refused_NAME, and steps of the
 # kernel that they are for.
 CASES = {"": "", "gemm": "by gemm", "micro": "by gemm", "micro_conv": "by gemm",
-         "softmax": "", "blur": "stream", "argmax": ""}
+         "softmax": "", "blur": "stream", "argmax": "", "gpu_tiles": "shared"}
+ON_GPU = ["--target", "cuda:sm_90a"]
 
 
 def all_mutants():
@@ -59,32 +60,34 @@ def plan(axon, *arguments):
 ENVIRONMENT = {"AXON_TARGET": "cpu", "AXON_TINY": "0", "AXON_SCHEDULES": ""}
 
 
-def kernel_line(program, steps):
+def kernel_line(program, steps, target):
     """The line `kernel NUMBER` of the schedule with these steps."""
-    printed = plan(BUILD / "axon", "--schedule", program).splitlines()
+    printed = plan(BUILD / "axon", "--schedule", *target,
+                   program).splitlines()
     at = next(k for k, line in enumerate(printed)
               if (steps in line if steps else line.startswith("kernel")))
     return [x for x in printed[:at + 1] if x.startswith("kernel")][-1]
 
 
 def refusals():
-    """(program, schedule, message) of all lists."""
+    """(arguments, schedule, message) of all lists."""
     for name, steps in CASES.items():
+        target = ON_GPU if name.startswith("gpu") else []
         base = SOURCE / "tests/schedules" / ("refused_" + name).rstrip("_")
         program = base.with_suffix(".axn")
-        kernel = kernel_line(program, steps)
+        kernel = kernel_line(program, steps, target)
         for k, line in enumerate(base.read_text().splitlines()):
             schedule, message = line.split("|", 1)
             path = FOLDER / f"{name}{k}.axs"
             path.write_text(f"{kernel}\n{schedule}\n")
-            yield program, path, message
+            yield [*target, program], path, message
 
 
 def accepted(axon):
     """The schedules that have another message."""
-    for program, path, message in ALL:
-        if message not in plan(axon, "--schedules", path, program):
-            yield f"{program.name}: {path.read_text()}: no `{message}`"
+    for arguments, path, message in ALL:
+        if message not in plan(axon, "--schedules", path, *arguments):
+            yield f"{arguments[-1].name}: {path.read_text()}: no `{message}`"
 
 
 def is_killed(axon):

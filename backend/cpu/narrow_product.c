@@ -189,8 +189,9 @@ static uint32_t add_runs(NestChoice *c) {
     return NO_AXIS;
   for (uint32_t v = loop->axis_count; v-- > loop->spatial_axes;) {
     if (terms * loop->extents[v] > F32_RUN_VECTORS) {
-      nest_choice_step(c, STEP_TILE, v, 0, F32_RUN_VECTORS / terms, TAIL_LESS);
-      nest_choice_step(c, STEP_RUN, v, 1, 0, TAIL_LESS);
+      nest_build_step(&c->builder, STEP_TILE, v, 0, F32_RUN_VECTORS / terms,
+                      TAIL_LESS);
+      nest_build_step(&c->builder, STEP_RUN, v, 1, 0, TAIL_LESS);
       return v;
     }
     terms *= loop->extents[v];
@@ -214,7 +215,7 @@ static void order_loops(NestChoice *c, uint32_t rows, uint32_t run) {
     nest_step_add(&order, rows, 0);
   nest_step_add(&order, c->vector_axis, 1);
   nest_step_add(&order, c->vector_axis, 0);
-  nest_choice_order(c, &order);
+  nest_build_order(&c->builder, &order);
 }
 
 void narrow_product_nest(NestChoice *c, const NarrowProduct *p) {
@@ -222,19 +223,19 @@ void narrow_product_nest(NestChoice *c, const NarrowProduct *p) {
   uint32_t v = c->vector_axis, last = loop->axis_count - 1;
   int64_t rows = p->rows == NO_AXIS ? 1 : loop->extents[p->rows];
   NarrowTile t = choose_tile(p, c->schedule, rows);
-  nest_choice_step(c, STEP_TILE, v, 0, c->schedule->width, TAIL_PEEL);
-  nest_choice_step(c, STEP_TILE, v, 1, t.vectors, TAIL_IF);
-  nest_choice_step(c, STEP_UNROLL, v, 1, 0, TAIL_LESS);
+  nest_build_step(&c->builder, STEP_TILE, v, 0, c->schedule->width, TAIL_PEEL);
+  nest_build_step(&c->builder, STEP_TILE, v, 1, t.vectors, TAIL_IF);
+  nest_build_step(&c->builder, STEP_UNROLL, v, 1, 0, TAIL_LESS);
   if (p->rows != NO_AXIS) {
-    nest_choice_step(c, STEP_TILE, p->rows, 0, t.rows, TAIL_PEEL);
-    nest_choice_step(c, STEP_UNROLL, p->rows, 0, 0, TAIL_LESS);
+    nest_build_step(&c->builder, STEP_TILE, p->rows, 0, t.rows, TAIL_PEEL);
+    nest_build_step(&c->builder, STEP_UNROLL, p->rows, 0, 0, TAIL_LESS);
   }
   uint32_t run = add_runs(c);
   /* The parts of a byte. */
   if (last > loop->spatial_axes && run != last && loop->extents[last] > 0 &&
       loop->extents[last] <= MAX_NARROW_PARTS)
-    nest_choice_step(c, STEP_UNROLL, last, 0, 0, TAIL_LESS);
+    nest_build_step(&c->builder, STEP_UNROLL, last, 0, 0, TAIL_LESS);
   order_loops(c, p->rows, run);
-  nest_choice_step(c, STEP_LANES, v, 0, 0, TAIL_LESS);
-  nest_choice_flag(c, STEP_FMA);
+  nest_build_step(&c->builder, STEP_LANES, v, 0, 0, TAIL_LESS);
+  nest_build_flag(&c->builder, STEP_FMA);
 }

@@ -22,43 +22,6 @@ bool nest_needs_runs(const LoopNest *loop, const Schedule *s,
                                                      loop->axis_count) > run);
 }
 
-/* ---- steps ---- */
-
-static void take_step(NestChoice *c, const NestStep *s) {
-  const char *refusal = nest_apply(c->nest, s);
-  c->refusal = c->refusal ? c->refusal : refusal;
-}
-
-void nest_choice_step(NestChoice *c, NestStepKind kind, uint32_t axis,
-                      uint32_t piece, int64_t number, NestTail tail) {
-  NestStep s = {.kind = kind,
-                .piece_count = 1,
-                .pieces = {{axis, piece}},
-                .number = number,
-                .tail = tail};
-  take_step(c, &s);
-}
-
-void nest_choice_flag(NestChoice *c, NestStepKind kind) {
-  NestStep s = {.kind = kind};
-  take_step(c, &s);
-}
-
-/* Returns true if the loops are in this order already. */
-static bool is_ordered(const Nest *n, const NestStep *s) {
-  for (uint32_t j = 1; j < s->piece_count; j++)
-    if (nest_find(n, s->pieces[j - 1].axis, s->pieces[j - 1].piece) >=
-        nest_find(n, s->pieces[j].axis, s->pieces[j].piece))
-      return false;
-  return true;
-}
-
-void nest_choice_order(NestChoice *c, const NestStep *s) {
-  bool is_needed = s->kind != STEP_ORDER || !is_ordered(c->nest, s);
-  if (is_needed)
-    take_step(c, s);
-}
-
 /* ---- tasks ---- */
 
 /* Axes whose iterations lo .. hi belong to one task. */
@@ -81,7 +44,7 @@ static void order_tasks(NestChoice *c) {
   for (uint32_t v = 0; v < c->loop->axis_count; v++)
     if (v >= c->loop->parallel_axes || task_block(c, v))
       nest_step_add(&order, v, 0);
-  nest_choice_order(c, &order);
+  nest_build_order(&c->builder, &order);
 }
 
 /* Other parallel axes have one iteration in a task.  Blocks whose size is not
@@ -92,23 +55,27 @@ static void choose_tasks(NestChoice *c) {
     int64_t block = task_block(c, v);
     bool is_constant = block && extent_is_static(loop->graph, block);
     if (block)
-      nest_choice_step(c, STEP_TILE, v, 0, is_constant ? block : 1, TAIL_LESS);
+      nest_build_step(&c->builder, STEP_TILE, v, 0, is_constant ? block : 1,
+                      TAIL_LESS);
   }
   order_tasks(c);
   for (uint32_t v = 0; v < loop->parallel_axes; v++)
-    nest_choice_step(c, STEP_TASKS, v, task_block(c, v) ? 1 : 0, 0, TAIL_LESS);
+    nest_build_step(&c->builder, STEP_TASKS, v, task_block(c, v) ? 1 : 0, 0,
+                    TAIL_LESS);
   uint32_t first = loop->spatial_axes;
   if (!c->schedule->reduction_chunk || loop->axis_count == first)
     return;
-  nest_choice_step(c, STEP_TILE, first, 0, c->schedule->reduction_chunk,
-                   TAIL_LESS);
+  nest_build_step(&c->builder, STEP_TILE, first, 0,
+                  c->schedule->reduction_chunk, TAIL_LESS);
   NestStep order = {.kind = STEP_ORDER};
   nest_step_add(&order, first, 1);
-  for (uint32_t j = loop->parallel_axes; j < c->nest->loop_count; j++)
-    if (!(c->nest->loops[j].axis == first && nest_piece(c->nest, j) == 1))
-      nest_step_add(&order, c->nest->loops[j].axis, nest_piece(c->nest, j));
-  nest_choice_order(c, &order);
-  nest_choice_step(c, STEP_TASKS, first, 1, 0, TAIL_LESS);
+  for (uint32_t j = loop->parallel_axes; j < c->builder.nest->loop_count; j++)
+    if (!(c->builder.nest->loops[j].axis == first &&
+          nest_piece(c->builder.nest, j) == 1))
+      nest_step_add(&order, c->builder.nest->loops[j].axis,
+                    nest_piece(c->builder.nest, j));
+  nest_build_order(&c->builder, &order);
+  nest_build_step(&c->builder, STEP_TASKS, first, 1, 0, TAIL_LESS);
 }
 
 /* Orders the loops in a task: other axes, then the vectors. */
@@ -118,7 +85,7 @@ static void order_inner_loops(NestChoice *c) {
     nest_step_add(&order, c->order[j], 0);
   if (c->vector_axis != NO_AXIS)
     nest_step_add(&order, c->vector_axis, 0);
-  nest_choice_order(c, &order);
+  nest_build_order(&c->builder, &order);
 }
 
 /* ---- rows ---- */
@@ -141,20 +108,20 @@ static void choose_rows(NestChoice *c) {
   order_inner_loops(c);
   if (v == NO_AXIS)
     return;
-  nest_choice_step(c, STEP_TILE, v, 0, c->schedule->width, TAIL_PEEL);
-  nest_choice_step(c, STEP_LANES, v, 0, 0, TAIL_LESS);
+  nest_build_step(&c->builder, STEP_TILE, v, 0, c->schedule->width, TAIL_PEEL);
+  nest_build_step(&c->builder, STEP_LANES, v, 0, 0, TAIL_LESS);
   if (v < c->loop->spatial_axes)
     return;
   interleave = choose_interleave(c);
   if (interleave > 1) {
-    nest_choice_step(c, STEP_TILE, v, piece, interleave, TAIL_PEEL);
-    nest_choice_step(c, STEP_UNROLL, v, piece, 0, TAIL_LESS);
-    nest_choice_step(c, STEP_PARTS, v, piece++, 0, TAIL_LESS);
+    nest_build_step(&c->builder, STEP_TILE, v, piece, interleave, TAIL_PEEL);
+    nest_build_step(&c->builder, STEP_UNROLL, v, piece, 0, TAIL_LESS);
+    nest_build_step(&c->builder, STEP_PARTS, v, piece++, 0, TAIL_LESS);
   }
   if (nest_needs_runs(c->loop, c->schedule, v)) {
-    nest_choice_step(c, STEP_TILE, v, piece, F32_RUN_VECTORS / interleave,
-                     TAIL_LESS);
-    nest_choice_step(c, STEP_RUN, v, piece + 1, 0, TAIL_LESS);
+    nest_build_step(&c->builder, STEP_TILE, v, piece,
+                    F32_RUN_VECTORS / interleave, TAIL_LESS);
+    nest_build_step(&c->builder, STEP_RUN, v, piece + 1, 0, TAIL_LESS);
   }
 }
 
@@ -182,22 +149,22 @@ static void choose_columns(NestChoice *c) {
   bool in_registers = vectors <= schedule_max_accumulators(s->vector_bytes);
   uint32_t v = c->vector_axis;
   uint32_t last = c->order_count ? c->order[c->order_count - 1] : NO_AXIS;
-  nest_choice_step(c, STEP_TILE, v, 0, s->width, TAIL_PEEL);
-  nest_choice_step(c, STEP_TILE, v, 1, vectors ? vectors : 1,
-                   in_registers ? TAIL_IF : TAIL_LESS);
+  nest_build_step(&c->builder, STEP_TILE, v, 0, s->width, TAIL_PEEL);
+  nest_build_step(&c->builder, STEP_TILE, v, 1, vectors ? vectors : 1,
+                  in_registers ? TAIL_IF : TAIL_LESS);
   if (in_registers)
-    nest_choice_step(c, STEP_UNROLL, v, 1, 0, TAIL_LESS);
+    nest_build_step(&c->builder, STEP_UNROLL, v, 1, 0, TAIL_LESS);
   uint32_t terms = 0; /* loops of the last reduced axis around the vectors */
   bool unrolls = s->reduction_unroll > 1 && !in_registers;
   if (last != NO_AXIS && last >= loop->spatial_axes) {
     if (unrolls)
-      nest_choice_step(c, STEP_TILE, last, terms++, s->reduction_unroll,
-                       TAIL_PEEL);
+      nest_build_step(&c->builder, STEP_TILE, last, terms++,
+                      s->reduction_unroll, TAIL_PEEL);
     if (nest_needs_runs(c->loop, c->schedule, v)) {
-      nest_choice_step(c, STEP_TILE, last, terms,
-                       F32_RUN_VECTORS / (terms ? s->reduction_unroll : 1),
-                       TAIL_LESS);
-      nest_choice_step(c, STEP_RUN, last, ++terms, 0, TAIL_LESS);
+      nest_build_step(&c->builder, STEP_TILE, last, terms,
+                      F32_RUN_VECTORS / (terms ? s->reduction_unroll : 1),
+                      TAIL_LESS);
+      nest_build_step(&c->builder, STEP_RUN, last, ++terms, 0, TAIL_LESS);
     }
   }
   NestStep order = {.kind = STEP_ORDER};
@@ -213,10 +180,10 @@ static void choose_columns(NestChoice *c) {
   if (unrolls)
     nest_step_add(&order, last, 0);
   nest_step_add(&order, v, 0);
-  nest_choice_order(c, &order);
-  nest_choice_step(c, STEP_LANES, v, 0, 0, TAIL_LESS);
+  nest_build_order(&c->builder, &order);
+  nest_build_step(&c->builder, STEP_LANES, v, 0, 0, TAIL_LESS);
   if (unrolls)
-    nest_choice_step(c, STEP_UNROLL, last, 0, 0, TAIL_LESS);
+    nest_build_step(&c->builder, STEP_UNROLL, last, 0, 0, TAIL_LESS);
 }
 
 /* ---- unroll-and-jam ---- */
@@ -224,16 +191,16 @@ static void choose_columns(NestChoice *c) {
 /* Several iterations of the last parallel axis share the load of a row. */
 static void choose_jam(NestChoice *c, uint32_t points) {
   uint32_t v = c->loop->parallel_axes - 1;
-  nest_choice_step(c, STEP_TILE, v, 0, points, TAIL_CLAMP);
-  nest_choice_step(c, STEP_UNROLL, v, 0, 0, TAIL_LESS);
+  nest_build_step(&c->builder, STEP_TILE, v, 0, points, TAIL_CLAMP);
+  nest_build_step(&c->builder, STEP_UNROLL, v, 0, 0, TAIL_LESS);
   choose_rows(c);
   NestStep order = {.kind = STEP_ORDER};
-  for (uint32_t j = 0; j < c->nest->loop_count; j++)
-    if (c->nest->loops[j].axis == c->vector_axis &&
-        c->nest->loops[j].run != NEST_LANES)
-      nest_step_add(&order, c->vector_axis, nest_piece(c->nest, j));
+  for (uint32_t j = 0; j < c->builder.nest->loop_count; j++)
+    if (c->builder.nest->loops[j].axis == c->vector_axis &&
+        c->builder.nest->loops[j].run != NEST_LANES)
+      nest_step_add(&order, c->vector_axis, nest_piece(c->builder.nest, j));
   nest_step_add(&order, v, 0);
-  nest_choice_order(c, &order);
+  nest_build_order(&c->builder, &order);
 }
 
 /* ---- entry point ---- */
@@ -270,15 +237,15 @@ static NestChoice begin_choice(const Kernel *k, const Schedule *s,
                   .schedule = s,
                   .loop = k->loops.at[at],
                   .vector_axis = s->vector_axes[at]};
-  c.nest = nest_new(k->arena, c.loop, k->axis_names);
+  c.builder.nest = nest_new(k->arena, c.loop, k->axis_names);
   choose_tasks(&c);
-  c.nest->task_steps = c.nest->steps.len;
+  c.builder.nest->task_steps = c.builder.nest->steps.len;
   return c;
 }
 
 Nest *nest_new_task(const Kernel *k, const Schedule *s, uint32_t at) {
   NestChoice c = begin_choice(k, s, at);
-  return c.refusal ? NULL : c.nest;
+  return c.builder.refusal ? NULL : c.builder.nest;
 }
 
 Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
@@ -300,6 +267,6 @@ Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
     choose_columns(&c);
   else
     choose_rows(&c);
-  nest_verify_chosen(c.nest, c.refusal);
-  return c.refusal ? NULL : c.nest;
+  nest_verify_chosen(c.builder.nest, c.builder.refusal);
+  return c.builder.refusal ? NULL : c.builder.nest;
 }

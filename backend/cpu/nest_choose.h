@@ -9,11 +9,10 @@ typedef struct NestChoice {
   Arena *arena;
   const Schedule *schedule;
   LoopNest *loop;
-  Nest *nest;
+  NestBuilder builder;
   uint32_t vector_axis; /* NO_AXIS: none */
   uint32_t order_count; /* the other axes in a task, outermost first */
   uint32_t order[MAX_KERNEL_AXES];
-  const char *refusal; /* of the first step that was refused; or NULL */
 } NestChoice;
 
 /* ---- nest_choose.c ---- */
@@ -28,11 +27,6 @@ Nest *nest_new_task(const Kernel *k, const Schedule *s, uint32_t loop);
  * if the loop has such sums. */
 bool nest_needs_runs(const LoopNest *loop, const Schedule *s,
                      uint32_t vector_axis);
-/* Applies a step to one loop, without loops, or to all loops that it names. */
-void nest_choice_step(NestChoice *c, NestStepKind kind, uint32_t axis,
-                      uint32_t piece, int64_t number, NestTail tail);
-void nest_choice_flag(NestChoice *c, NestStepKind kind);
-void nest_choice_order(NestChoice *c, const NestStep *order);
 
 /* ---- nest_refusal.c ---- */
 

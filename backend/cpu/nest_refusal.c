@@ -17,6 +17,21 @@ static const char *refuse(const NestCheck *c, uint32_t loop,
                       nest_piece(n, loop), reason);
 }
 
+/* ---- steps for GPUs ---- */
+
+static const char *check_target(const NestCheck *c) {
+  const Nest *n = c->nest;
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].run == NEST_BLOCK || n->loops[j].run == NEST_THREAD)
+      return refuse(c, j,
+                    "cannot be blocks or threads: only GPUs have them: use "
+                    "tasks and lanes");
+  if (n->flat.axis != NO_LOOP)
+    return "flatten: only GPUs run flattened loops";
+  return n->shared_axis == NO_LOOP ? NULL
+                                   : "shared: only GPUs have shared memory";
+}
+
 /* ---- size of the code ---- */
 
 enum {
@@ -223,7 +238,8 @@ static const char *check_transposed(const NestCheck *c) {
 
 const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
   NestCheck c = {k, s, at, s->nests[at]};
-  const char *error = check_size(&c);
+  const char *error = check_target(&c);
+  error = error ? error : check_size(&c);
   error = error ? error : check_lanes(&c);
   error = error ? error : check_locals(&c);
   error = error ? error : check_tails(&c);

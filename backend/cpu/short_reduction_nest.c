@@ -203,8 +203,8 @@ static void order_loops(ShortNest *f) {
     nest_step_add(&order, f->row_axis, 0);
   nest_step_add(&order, c->vector_axis, 1);
   nest_step_add(&order, c->vector_axis, 0);
-  nest_choice_order(c, &order);
-  nest_choice_step(c, STEP_LANES, c->vector_axis, 0, 0, TAIL_MASK);
+  nest_build_order(&c->builder, &order);
+  nest_build_step(&c->builder, STEP_LANES, c->vector_axis, 0, 0, TAIL_MASK);
 }
 
 void short_reduction_nest(NestChoice *c, bool has_epilogue) {
@@ -218,32 +218,32 @@ void short_reduction_nest(NestChoice *c, bool has_epilogue) {
   choose_stream(&f);
   if (!f.has_stream)
     f.vectors = choose_block_vectors(&f);
-  nest_choice_step(c, STEP_TILE, c->vector_axis, 0, c->schedule->width,
-                   TAIL_MASK);
-  nest_choice_step(c, STEP_TILE, c->vector_axis, 1, f.vectors,
-                   f.has_stream && f.has_padding ? TAIL_LESS : TAIL_IF);
-  nest_choice_step(c, STEP_UNROLL, c->vector_axis, 1, 0, TAIL_LESS);
+  nest_build_step(&c->builder, STEP_TILE, c->vector_axis, 0, c->schedule->width,
+                  TAIL_MASK);
+  nest_build_step(&c->builder, STEP_TILE, c->vector_axis, 1, f.vectors,
+                  f.has_stream && f.has_padding ? TAIL_LESS : TAIL_IF);
+  nest_build_step(&c->builder, STEP_UNROLL, c->vector_axis, 1, 0, TAIL_LESS);
   for (uint32_t j = 0; j < c->order_count && !f.partially_unrolled; j++)
     if (c->order[j] >= loop->spatial_axes &&
         !(f.has_stream && c->order[j] == f.stream.term_axis))
-      nest_choice_step(c, STEP_UNROLL, c->order[j], 0, 0, TAIL_LESS);
+      nest_build_step(&c->builder, STEP_UNROLL, c->order[j], 0, 0, TAIL_LESS);
   if (f.has_stream) {
-    nest_choice_step(c, STEP_TILE, f.row_axis, 0, f.rows, TAIL_PEEL);
-    nest_choice_step(c, STEP_UNROLL, f.row_axis, 0, 0, TAIL_LESS);
+    nest_build_step(&c->builder, STEP_TILE, f.row_axis, 0, f.rows, TAIL_PEEL);
+    nest_build_step(&c->builder, STEP_UNROLL, f.row_axis, 0, 0, TAIL_LESS);
     NestStep stream = {.kind = STEP_STREAM};
     nest_step_add(&stream, f.row_axis, 0);
     nest_step_add(&stream, f.stream.term_axis, 0);
-    nest_choice_order(c, &stream);
+    nest_build_order(&c->builder, &stream);
   }
   order_loops(&f);
   if (f.has_stream)
-    nest_choice_flag(c, STEP_BROADCAST);
+    nest_build_flag(&c->builder, STEP_BROADCAST);
   if (f.has_stream && f.has_padding)
-    nest_choice_flag(c, STEP_MASKED);
+    nest_build_flag(&c->builder, STEP_MASKED);
   if (nest_sums_products(loop))
-    nest_choice_flag(c, STEP_FMA);
+    nest_build_flag(&c->builder, STEP_FMA);
   if (has_epilogue)
-    nest_choice_flag(c, STEP_EPILOGUE);
+    nest_build_flag(&c->builder, STEP_EPILOGUE);
 }
 
 /* ---- epilogue ---- */

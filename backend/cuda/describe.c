@@ -6,6 +6,7 @@
 #include "backend/cuda/ptxas_report.h"
 #include "backend/cuda/schedule_text.h"
 #include "plan/observer.h"
+#include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/trap.h"
 
@@ -56,6 +57,22 @@ static int64_t task_count(const CudaPass *pass) {
   return gemm && gemm->s.stream ? pass->tiles : pass->grid_blocks;
 }
 
+/* The nests of all loop nests of a kernel; NULL: some of its passes have
+ * none. */
+static struct Nest *const *all_nests(const FusionGroup *c, Arena *arena,
+                                     const CudaKernel *k) {
+  struct Nest **nests =
+      NEW_ARRAY(arena, struct Nest *, c->kernel->loops.len + 1);
+  for (uint32_t j = 0; j < k->passes.len; j++) {
+    const CudaPass *p = k->passes.at[j];
+    if (p->s.kind != CUDA_NEST)
+      return NULL;
+    for (uint32_t i = 0; i < p->k->loops.len; i++)
+      nests[p->first_loop + i] = p->s.nest;
+  }
+  return nests;
+}
+
 static void fill_info(const FusionGroup *c, Device *d, Arena *arena,
                       const char *const *notes, const CudaKernel *k,
                       KernelInfo *about) {
@@ -78,6 +95,7 @@ static void fill_info(const FusionGroup *c, Device *d, Arena *arena,
   Buffer entry = {.arena = arena};
   kernel_text_print(&entry, c, k, d->target.arch);
   about->schedule = entry.text;
+  about->nests = all_nests(c, arena, k);
   if (notes && cuda_emit(c->kernel, &d->target, text, notes, &noted))
     about->source = noted.source.text;
 }

@@ -255,11 +255,8 @@ static void put_notes(CudaWriter *w, const CudaPass *p,
 
 static void put_body(CudaWriter *w) {
   switch (w->s->kind) {
-  case CUDA_ELEMENTWISE:
-    cuda_put_elementwise(w);
-    break;
-  case CUDA_TRANSPOSE:
-    cuda_put_transpose(w);
+  case CUDA_NEST:
+    cuda_put_nest(w);
     break;
   case CUDA_ROW:
     cuda_put_row_kernel(w);
@@ -316,9 +313,7 @@ static const PassText *pass_text(const CudaWriter *w) {
 static void schedule_pass(CudaWriter *w, CudaPass *p, bool no_split) {
   const PassText *text = pass_text(w);
   cuda_schedule(p, w->target, no_split);
-  const char *refusal = text ? pass_text_apply(text, p, w->e.arena) : NULL;
-  if (refusal) {
-    kernel_text_refuse(w->text, text, refusal);
+  if (text && !pass_text_apply(w->text, text, p, w->target)) {
     cuda_schedule(p, w->target, no_split);
   }
 }

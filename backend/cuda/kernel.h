@@ -23,10 +23,7 @@
 typedef struct KernelText KernelText; /* schedule_text.h */
 
 typedef enum CudaKernelKind {
-  CUDA_ELEMENTWISE, /* a thread computes one vector of adjacent points */
-  /* Tiles are transposed in shared memory, because some operands are contiguous
-   * along another axis. */
-  CUDA_TRANSPOSE,
+  CUDA_NEST, /* loops without sums, as the steps of a nest say: nest.h */
   CUDA_ROW,  /* a thread group computes a point */
   CUDA_GEMM, /* a block computes a tile of a contraction: gemm_pass.h */
   /* A block computes rows of fused attention: attention_analysis.h. */
@@ -39,6 +36,7 @@ typedef enum CudaKernelKind {
 typedef struct CudaSchedule {
   CudaKernelKind kind;
   uint32_t block_threads;          /* threads per block */
+  struct Nest *nest;               /* CUDA_NEST */
   struct GemmPass *gemm;           /* CUDA_GEMM */
   struct AttentionPass *attention; /* CUDA_ATTENTION */
   const char *description;         /* CUDA_LIBRARY: description */
@@ -53,9 +51,6 @@ typedef struct CudaSchedule {
   /* CUDA_ROW: sums are rescaled when the maximum of the row grows
    * (online_softmax.c). */
   bool online_softmax;
-  /* CUDA_TRANSPOSE: the contiguous axis of the transposed operands. */
-  uint32_t transposed_axis;
-  uint32_t tile_side; /* side of a transposed tile, elements */
   /* Terms of the split reduction per block; another pass combines the partial
    * results. 0: not split. */
   int64_t reduction_chunk;
@@ -175,6 +170,8 @@ void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split);
 /* NULL, or why the pass cannot run with its schedule.  Not for matrix
  * products. */
 const char *cuda_schedule_refusal(const CudaPass *p);
+/* Elements of the largest vector. */
+uint32_t cuda_max_vector(const Kernel *k);
 /* The axes that are distributed over a thread group, the vector axis last.
  * Returns their number. */
 uint32_t cuda_distributed_axes(const LoopNest *loop, const CudaSchedule *s,
@@ -277,6 +274,10 @@ void cuda_put_unravel(CudaWriter *w, Buffer *out, const LoopNest *loop,
                       uint32_t count, const uint32_t *axes, const char *number);
 void cuda_put_unravel_outer(CudaWriter *w, Buffer *out, uint32_t count,
                             const char *number);
+/* The same for values with these names and sizes. */
+void cuda_put_unravel_names(CudaWriter *w, Buffer *out, uint32_t count,
+                            const char *const *names, const int64_t *sizes,
+                            const char *number);
 const char *cuda_divisor(Emitter *e, int64_t by);
 /* Allocates scratch memory.  Returns its offset, a symbolic size. */
 int64_t cuda_alloc_scratch_bytes(CudaWriter *w, int64_t bytes);
@@ -354,10 +355,9 @@ void cuda_put_vector_store(CudaWriter *w, Buffer *out, const LoopOutput *r,
                            uint32_t axis, const char *from, const char *first,
                            const char *full, const char *left);
 
-/* ---- elementwise.c, row_kernel.c, gemm_match.c, attention_analysis.c ---- */
+/* ---- nest_emit.c, row_kernel.c, gemm_match.c, attention_analysis.c ---- */
 
-void cuda_put_elementwise(CudaWriter *w);
-void cuda_put_transpose(CudaWriter *w);
+void cuda_put_nest(CudaWriter *w);
 void cuda_put_row_kernel(CudaWriter *w);
 void gemm_pass_print(Buffer *out, const struct GemmPass *t);
 void attention_pass_print(Buffer *out, const struct AttentionPass *t);

@@ -50,8 +50,7 @@ static void begin_pass(LibraryKernelWriter *r, const char *what,
                         .block_threads = threads,
                         .description = what,
                         .group_threads = 1,
-                        .vector_width = 1,
-                        .transposed_axis = NO_AXIS};
+                        .vector_width = 1};
   snprintf(p->name, sizeof p->name, "axon_%u", r->out->passes.len);
   p->grid_blocks = blocks;
   p->shared_bytes = shared;

@@ -34,22 +34,34 @@ const char *cuda_address_at(CudaWriter *w, const AffineExpr *q,
   return at;
 }
 
-void cuda_put_unravel(CudaWriter *w, Buffer *out, const LoopNest *loop,
-                      uint32_t count, const uint32_t *axes,
-                      const char *number) {
+void cuda_put_unravel_names(CudaWriter *w, Buffer *out, uint32_t count,
+                            const char *const *names, const int64_t *sizes,
+                            const char *number) {
   Emitter *e = &w->e;
   const char *type = w->dialect.index_type, *rest = number;
   for (uint32_t k = count; k-- > 1;) {
-    uint32_t name = e->next_id++, v = axes[k];
+    uint32_t name = e->next_id++;
     buffer_printf(out,
                   "const %s u%u = floor_div(%s, %s);\n"
-                  "const %s i%u = %s - u%u * %s;\n",
-                  type, name, rest, emit_divisor(e, loop->extents[v]), type, v,
-                  rest, name, emit_int(e, loop->extents[v]));
+                  "const %s %s = %s - u%u * %s;\n",
+                  type, name, rest, emit_divisor(e, sizes[k]), type, names[k],
+                  rest, name, emit_int(e, sizes[k]));
     rest = format(e, "u%u", name);
   }
   if (count)
-    buffer_printf(out, "const %s i%u = %s;\n", type, axes[0], rest);
+    buffer_printf(out, "const %s %s = %s;\n", type, names[0], rest);
+}
+
+void cuda_put_unravel(CudaWriter *w, Buffer *out, const LoopNest *loop,
+                      uint32_t count, const uint32_t *axes,
+                      const char *number) {
+  const char *names[MAX_KERNEL_AXES];
+  int64_t sizes[MAX_KERNEL_AXES];
+  for (uint32_t k = 0; k < count; k++) {
+    names[k] = format(&w->e, "i%u", axes[k]);
+    sizes[k] = loop->extents[axes[k]];
+  }
+  cuda_put_unravel_names(w, out, count, names, sizes, number);
 }
 
 void cuda_put_unravel_outer(CudaWriter *w, Buffer *out, uint32_t count,

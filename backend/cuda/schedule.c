@@ -5,7 +5,7 @@
  * adjacent threads are placed along the axis for which most accesses are
  * contiguous: an outer axis, or an axis of the row that a thread group
  * shares. */
-#include "backend/cuda/kernel.h"
+#include "backend/cuda/nest.h"
 #include "machine/limits/cuda.h"
 #include "support/arena.h"
 
@@ -242,7 +242,7 @@ static bool divides_axes(const Kernel *k, const uint32_t *axes,
   return true;
 }
 
-static uint32_t max_vector(const Kernel *k) {
+uint32_t cuda_max_vector(const Kernel *k) {
   uint32_t vector = ACCESS_BYTES / min_element_bytes(k);
   return vector > MAX_VECTOR_WIDTH ? MAX_VECTOR_WIDTH : vector;
 }
@@ -250,7 +250,7 @@ static uint32_t max_vector(const Kernel *k) {
 /* items: elements along the vector axis, for `threads` threads. */
 static uint32_t choose_vector(const Kernel *k, const uint32_t *axes,
                               double items, double threads) {
-  for (uint32_t vector = max_vector(k); vector > 1; vector /= 2) {
+  for (uint32_t vector = cuda_max_vector(k); vector > 1; vector /= 2) {
     AccessCounts a = {0};
     for (uint32_t j = 0; j < k->loops.len; j++)
       if (axes[j] != NO_AXIS)
@@ -262,10 +262,11 @@ static uint32_t choose_vector(const Kernel *k, const uint32_t *axes,
   return 1;
 }
 
-/* ---- elementwise ---- */
+/* ---- passes without sums ---- */
 
-static uint32_t transposed_axis(const Kernel *k) {
-  uint32_t last = k->parallel_axes - 1, found = NO_AXIS;
+/* An axis along which operands are contiguous, other than the last one. */
+static uint32_t transposed_axis(const Kernel *k, uint32_t last) {
+  uint32_t found = NO_AXIS;
   const LoopNest *first = k->loops.at[0];
   if (k->parallel_axes < 2 ||
       loop_extent_hint(first, last) < TRANSPOSE_TILE_SIDE / 2)
@@ -278,8 +279,8 @@ static uint32_t transposed_axis(const Kernel *k) {
           stride_cost(loop, s->address->coef[last]) < UNCOALESCED_COST ||
           depends_non_affinely(loop, s->address, last))
         continue;
-      for (uint32_t v = 0; v < last; v++)
-        if (s->address->coef[v] == 1 &&
+      for (uint32_t v = 0; v < k->parallel_axes; v++)
+        if (v != last && s->address->coef[v] == 1 &&
             loop_extent_hint(loop, v) >= TRANSPOSE_TILE_SIDE / 2 &&
             !depends_non_affinely(loop, s->address, v))
           found = v;
@@ -294,30 +295,21 @@ static uint32_t max_tile_side(const Kernel *k) {
                                    : TRANSPOSE_TILE_SIDE;
 }
 
-static void last_parallel_axes(const Kernel *k,
-                               uint32_t axes[MAX_KERNEL_LOOPS]) {
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    axes[j] = k->parallel_axes ? k->parallel_axes - 1 : NO_AXIS;
-}
-
-static void choose_elementwise(Kernel *k, const CudaTarget *target,
-                               CudaSchedule *s) {
-  s->kind = CUDA_ELEMENTWISE;
-  s->block_threads = DEFAULT_BLOCK_THREADS;
-  if (!k->parallel_axes)
-    return;
-  kernel_move_axis_last(k, best_outer_axis(k, false));
-  s->transposed_axis = transposed_axis(k);
-  if (s->transposed_axis != NO_AXIS) {
-    s->kind = CUDA_TRANSPOSE;
-    s->block_threads = 2 * DEFAULT_BLOCK_THREADS;
-    s->tile_side = max_tile_side(k);
+static void choose_nest(CudaPass *p, const CudaTarget *target) {
+  const Kernel *k = p->k;
+  uint32_t last = best_outer_axis(k, false), vector = 1, axes[MAX_KERNEL_LOOPS];
+  uint32_t along = k->parallel_axes ? transposed_axis(k, last) : NO_AXIS;
+  if (along != NO_AXIS) {
+    cuda_nest_choose_tiles(p, along, last, max_tile_side(k),
+                           2 * DEFAULT_BLOCK_THREADS);
     return;
   }
-  uint32_t axes[MAX_KERNEL_LOOPS];
-  last_parallel_axes(k, axes);
-  s->vector_width = choose_vector(k, axes, outer_points(k),
-                                  (double)target->sm_count * MIN_SM_THREADS);
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    axes[j] = last;
+  if (k->parallel_axes)
+    vector = choose_vector(k, axes, outer_points(k),
+                           (double)target->sm_count * MIN_SM_THREADS);
+  cuda_nest_choose_points(p, last, vector, DEFAULT_BLOCK_THREADS);
 }
 
 /* ---- rows ---- */
@@ -549,10 +541,9 @@ static void choose_rows(const CudaPass *p, const CudaTarget *target,
 void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split) {
   Kernel *k = p->k;
   CudaSchedule *s = &p->s;
-  *s = (CudaSchedule){
-      .group_threads = 1, .vector_width = 1, .transposed_axis = NO_AXIS};
+  *s = (CudaSchedule){.group_threads = 1, .vector_width = 1};
   if (!has_inner_axes(k)) {
-    choose_elementwise(k, target, s);
+    choose_nest(p, target);
     return;
   }
   s->kind = CUDA_ROW;
@@ -575,24 +566,11 @@ static bool is_power_of_two(uint32_t x) {
 
 static const char *refuse_vector(const Kernel *k, const CudaSchedule *s,
                                  const uint32_t *axes) {
-  if (!is_power_of_two(s->vector_width) || s->vector_width > max_vector(k))
+  if (!is_power_of_two(s->vector_width) || s->vector_width > cuda_max_vector(k))
     return "vector must be a power of two, and a vector at most 16 bytes";
   return s->vector_width == 1 || divides_axes(k, axes, s->vector_width)
              ? NULL
              : "vector must divide the contiguous axis";
-}
-
-static const char *refuse_transpose(const Kernel *k, const CudaSchedule *s) {
-  if (s->transposed_axis == NO_AXIS ||
-      s->transposed_axis == k->parallel_axes - 1)
-    return "along must be an axis other than the last one";
-  if (!is_power_of_two(s->tile_side) || s->tile_side < 16 ||
-      s->tile_side > max_tile_side(k))
-    return "tile must be 16 or 32, or 64 for elements of 2 bytes";
-  return s->block_threads % s->tile_side == 0 &&
-                 s->tile_side % (s->block_threads / s->tile_side) == 0
-             ? NULL
-             : "threads must be tile times a divisor of tile";
 }
 
 static const char *refuse_registers(const Kernel *k, const CudaSchedule *s) {
@@ -632,27 +610,18 @@ static const char *refuse_rows(const Kernel *k, const CudaSchedule *s) {
 
 const char *cuda_schedule_refusal(const CudaPass *p) {
   const CudaSchedule *s = &p->s;
-  uint32_t axes[MAX_KERNEL_LOOPS];
   if (s->block_threads < WARP || s->block_threads > MAX_BLOCK_THREADS ||
       s->block_threads % WARP != 0)
     return "threads must be a multiple of 32, at most 1024";
-  last_parallel_axes(p->k, axes);
-  return s->kind == CUDA_ELEMENTWISE ? refuse_vector(p->k, s, axes)
-         : s->kind == CUDA_TRANSPOSE ? refuse_transpose(p->k, s)
-         : s->kind == CUDA_ROW       ? refuse_rows(p->k, s)
-                                     : NULL;
+  return s->kind == CUDA_ROW ? refuse_rows(p->k, s) : NULL;
 }
 
 /* ---- text ---- */
 
 void cuda_schedule_print(Buffer *out, const CudaSchedule *s) {
   switch (s->kind) {
-  case CUDA_ELEMENTWISE:
-    buffer_printf(out, "points");
-    break;
-  case CUDA_TRANSPOSE:
-    buffer_printf(out, "transposed tiles of %u along i%u", s->tile_side,
-                  s->transposed_axis);
+  case CUDA_NEST:
+    cuda_nest_describe(out, s->nest);
     break;
   case CUDA_ROW:
     buffer_printf(out, "thread groups of %u%s", s->group_threads,

@@ -4,6 +4,7 @@
 #include "backend/cuda/attention_analysis.h"
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/gemm_pass.h"
+#include "backend/cuda/nest.h"
 #include "plan/kernel_key.h"
 #include "plan/schedule_file.h"
 #include "support/arena.h"
@@ -14,13 +15,21 @@
 #include <string.h>
 
 static const char *const kind_names[CUDA_KERNEL_KINDS] = {
-    [CUDA_ELEMENTWISE] = "points",
-    [CUDA_TRANSPOSE] = "transpose",
-    [CUDA_ROW] = "rows",
-    [CUDA_GEMM] = "gemm",
-    [CUDA_ATTENTION] = "attention"};
+    [CUDA_ROW] = "rows", [CUDA_GEMM] = "gemm", [CUDA_ATTENTION] = "attention"};
 
-/* ---- fields of passes that are no matrix product ---- */
+/* ---- errors ---- */
+
+static void refuse_at(KernelText *t, uint32_t at, const char *reason) {
+  schedule_entry_fail(t->group, t->entry, at, reason);
+  t->has_failed = true;
+}
+
+void kernel_text_refuse(KernelText *t, const PassText *pass,
+                        const char *reason) {
+  refuse_at(t, pass->at, reason);
+}
+
+/* ---- fields of rows ---- */
 
 typedef enum FieldName {
   FIELD_THREADS,
@@ -29,32 +38,15 @@ typedef enum FieldName {
   FIELD_VECTOR,
   FIELD_REGISTERS,
   FIELD_CHUNK,
-  FIELD_TILE,
-  FIELD_ALONG,
-  FIELD_LAST,
+  FIELD_LAST, /* an axis */
   FIELD_COUNT
 } FieldName;
 
-enum {
-  OF_POINTS = 1 << CUDA_ELEMENTWISE,
-  OF_TRANSPOSE = 1 << CUDA_TRANSPOSE,
-  OF_ROWS = 1 << CUDA_ROW
-};
-
-static const struct {
-  const char *key;
-  uint32_t kinds;
-  bool is_axis;
-} field_info[FIELD_COUNT] = {
-    [FIELD_THREADS] = {"threads", OF_POINTS | OF_TRANSPOSE | OF_ROWS, false},
-    [FIELD_GROUP] = {"group", OF_ROWS, false},
-    [FIELD_ACROSS] = {"across", OF_ROWS, false},
-    [FIELD_VECTOR] = {"vector", OF_POINTS | OF_ROWS, false},
-    [FIELD_REGISTERS] = {"registers", OF_ROWS, false},
-    [FIELD_CHUNK] = {"chunk", OF_ROWS, false},
-    [FIELD_TILE] = {"tile", OF_TRANSPOSE, false},
-    [FIELD_ALONG] = {"along", OF_TRANSPOSE, true},
-    [FIELD_LAST] = {"last", OF_POINTS | OF_TRANSPOSE | OF_ROWS, true},
+static const char *const field_keys[FIELD_COUNT] = {
+    [FIELD_THREADS] = "threads",     [FIELD_GROUP] = "group",
+    [FIELD_ACROSS] = "across",       [FIELD_VECTOR] = "vector",
+    [FIELD_REGISTERS] = "registers", [FIELD_CHUNK] = "chunk",
+    [FIELD_LAST] = "last",
 };
 
 typedef int64_t FieldValues[FIELD_COUNT]; /* of an axis: its name, or -1 */
@@ -68,9 +60,6 @@ static void get_fields(const CudaPass *p, FieldValues values) {
   values[FIELD_VECTOR] = s->vector_width;
   values[FIELD_REGISTERS] = s->vectors_in_registers;
   values[FIELD_CHUNK] = s->reduction_chunk;
-  values[FIELD_TILE] = s->tile_side;
-  values[FIELD_ALONG] =
-      s->transposed_axis == NO_AXIS ? -1 : k->axis_names[s->transposed_axis];
   values[FIELD_LAST] =
       k->parallel_axes > 1 ? k->axis_names[k->parallel_axes - 1] : -1;
 }
@@ -90,11 +79,8 @@ static void set_fields(CudaPass *p, const FieldValues values) {
   s->vector_width = (uint32_t)values[FIELD_VECTOR];
   s->vectors_in_registers = (uint32_t)values[FIELD_REGISTERS];
   s->reduction_chunk = values[FIELD_CHUNK];
-  s->tile_side = (uint32_t)values[FIELD_TILE];
   if (values[FIELD_LAST] >= 0)
     kernel_move_axis_last(p->k, axis_named(p->k, values[FIELD_LAST]));
-  s->transposed_axis =
-      values[FIELD_ALONG] < 0 ? NO_AXIS : axis_named(p->k, values[FIELD_ALONG]);
 }
 
 static void print_fields(Buffer *out, const CudaPass *p) {
@@ -102,11 +88,10 @@ static void print_fields(Buffer *out, const CudaPass *p) {
   const char *separator = "";
   get_fields(p, values);
   for (int j = 0; j < FIELD_COUNT; j++) {
-    bool is_axis = field_info[j].is_axis;
-    if (!(field_info[j].kinds >> p->s.kind & 1) ||
-        (is_axis ? values[j] < 0 : values[j] == 0))
+    bool is_axis = j == FIELD_LAST;
+    if (is_axis ? values[j] < 0 : values[j] == 0)
       continue;
-    buffer_printf(out, "%s%s=%s%" PRId64, separator, field_info[j].key,
+    buffer_printf(out, "%s%s=%s%" PRId64, separator, field_keys[j],
                   is_axis ? "i" : "", values[j]);
     separator = " ";
   }
@@ -117,15 +102,13 @@ static const char *read_field(const char *text, size_t len, const CudaPass *p,
                               FieldValues values, Arena *arena) {
   size_t name = strcspn(text, "= \t\r\n");
   int j = 0;
-  while (j < FIELD_COUNT && (strlen(field_info[j].key) != name ||
-                             memcmp(field_info[j].key, text, name) != 0 ||
-                             !(field_info[j].kinds >> p->s.kind & 1)))
+  while (j < FIELD_COUNT && (strlen(field_keys[j]) != name ||
+                             memcmp(field_keys[j], text, name) != 0))
     j++;
   if (j == FIELD_COUNT)
-    return arena_printf(arena, "%.*s is not a field of %s", (int)name, text,
-                        kind_names[p->s.kind]);
+    return arena_printf(arena, "%.*s is not a field of rows", (int)name, text);
   const char *value = text + name + (name < len), *end = text + len;
-  bool is_axis = field_info[j].is_axis;
+  bool is_axis = j == FIELD_LAST;
   int64_t number = 0;
   value += is_axis && *value == 'i';
   bool has_digits = value < end;
@@ -135,26 +118,14 @@ static const char *read_field(const char *text, size_t len, const CudaPass *p,
   if (!has_digits || value < end || number > INT32_MAX ||
       (is_axis && axis_named(p->k, number) == NO_AXIS))
     return arena_printf(arena, "%.*s: invalid value of %s", (int)len, text,
-                        field_info[j].key);
+                        field_keys[j]);
   values[j] = number;
   return NULL;
 }
 
-/* Points may replace transposed tiles. */
-static bool change_kind(CudaPass *p, CudaKernelKind kind) {
-  if (p->s.kind == CUDA_TRANSPOSE && kind == CUDA_ELEMENTWISE)
-    p->s = (CudaSchedule){.kind = CUDA_ELEMENTWISE,
-                          .block_threads = p->s.block_threads,
-                          .group_threads = 1,
-                          .vector_width = 1,
-                          .transposed_axis = NO_AXIS};
-  return p->s.kind == kind;
-}
-
-const char *pass_text_apply(const PassText *text, CudaPass *p, Arena *arena) {
+static const char *apply_fields(const PassText *text, CudaPass *p,
+                                Arena *arena) {
   FieldValues values;
-  if (!change_kind(p, text->kind))
-    return arena_printf(arena, "this pass runs `by %s`", kind_names[p->s.kind]);
   get_fields(p, values);
   for (const char *at = text->fields; *(at += strspn(at, " \t\r\n"));) {
     size_t len = strcspn(at, " \t\r\n");
@@ -167,13 +138,52 @@ const char *pass_text_apply(const PassText *text, CudaPass *p, Arena *arena) {
   return cuda_schedule_refusal(p);
 }
 
+/* ---- steps ---- */
+
+static const char *apply_steps(const PassText *text, CudaPass *p,
+                               const CudaTarget *target, uint32_t *at) {
+  Nest *n = cuda_nest_new(p);
+  const char *error = nest_parse_schedule(n, text->fields, at);
+  if (!error) {
+    *at = 0;
+    error = cuda_nest_refusal(p, n, target);
+  }
+  if (!error)
+    cuda_nest_use(&p->s, n);
+  return error;
+}
+
+bool pass_text_apply(KernelText *t, const PassText *text, CudaPass *p,
+                     const CudaTarget *target) {
+  const char *error = NULL;
+  uint32_t at = 0;
+  bool has_steps = text->kind == CUDA_NEST;
+  if (text->kind != p->s.kind)
+    error = p->s.kind == CUDA_NEST
+                ? "this pass has no sums: it has steps, such as `tile i0 256`"
+                : arena_printf(t->arena, "this pass runs `by %s`",
+                               kind_names[p->s.kind]);
+  else
+    error = has_steps ? apply_steps(text, p, target, &at)
+                      : apply_fields(text, p, t->arena);
+  if (error)
+    refuse_at(t, has_steps ? text->steps_at + at : text->at, error);
+  return !error;
+}
+
 /* ---- printing ---- */
 
 static void print_pass(Buffer *out, const CudaPass *p, uint32_t number) {
   const GemmSchedule *gemm = p->s.gemm        ? &p->s.gemm->s
                              : p->s.attention ? &p->s.attention->s
                                               : NULL;
-  buffer_printf(out, "  %u: by %s {", number, kind_names[p->s.kind]);
+  buffer_printf(out, "  %u: ", number);
+  if (p->s.kind == CUDA_NEST) {
+    nest_print_schedule(out, p->s.nest, 0);
+    buffer_puts(out, "\n");
+    return;
+  }
+  buffer_printf(out, "by %s {", kind_names[p->s.kind]);
   if (gemm)
     gemm_schedule_print(out, gemm);
   else
@@ -231,26 +241,44 @@ static CudaKernelKind kind_named(const char *word, size_t len) {
   return kind;
 }
 
+/* The length of the steps: they end before the number of the next pass. */
+static size_t steps_length(const char *steps) {
+  size_t len = strcspn(steps, ":");
+  bool ends = !steps[len];
+  while (!ends && len && isdigit((unsigned char)steps[len - 1]))
+    len--;
+  return len;
+}
+
 static const char *read_pass(TextReader *r, KernelText *t) {
   uint32_t number = 0;
   skip_blanks(r);
   const char *begin = r->at;
   while (isdigit((unsigned char)*r->at) && number <= MAX_PASS_TEXTS)
     number = number * 10 + (uint32_t)(*r->at++ - '0');
-  if (!number || number > MAX_PASS_TEXTS || *r->at++ != ':' || !take(r, "by "))
+  if (!number || number > MAX_PASS_TEXTS || *r->at++ != ':')
     return "expected a pass, such as `1: by rows {threads=256}`";
-  skip_blanks(r);
-  size_t len = strcspn(r->at, " \t\r\n{;");
-  CudaKernelKind kind = kind_named(r->at, len);
-  if (kind == CUDA_KERNEL_KINDS)
-    return "a pass runs by points, transpose, rows, gemm or attention";
-  r->at += len;
   PassText *pass = &t->passes[number - 1];
   if (pass->fields)
     return "this pass has a line already";
-  const char *error = take_fields(r, &pass->fields);
-  pass->kind = kind;
+  const char *error = NULL;
   pass->at = (uint32_t)(begin - r->text);
+  if (take(r, "by ")) {
+    skip_blanks(r);
+    size_t len = strcspn(r->at, " \t\r\n{;");
+    pass->kind = kind_named(r->at, len);
+    if (pass->kind == CUDA_KERNEL_KINDS)
+      return "a pass runs by rows, gemm or attention, or it has steps, such as "
+             "`tile i0 256`";
+    r->at += len;
+    error = take_fields(r, &pass->fields);
+  } else {
+    size_t len = steps_length(r->at);
+    pass->kind = CUDA_NEST;
+    pass->steps_at = (uint32_t)(r->at - r->text);
+    pass->fields = arena_strndup(r->arena, r->at, len);
+    r->at += len;
+  }
   t->count = number > t->count ? number : t->count;
   return error;
 }
@@ -282,12 +310,6 @@ const PassText *kernel_text_kind(const KernelText *t, CudaKernelKind kind) {
     if (t->passes[j].fields && t->passes[j].kind == kind)
       return &t->passes[j];
   return NULL;
-}
-
-void kernel_text_refuse(KernelText *t, const PassText *pass,
-                        const char *reason) {
-  schedule_entry_fail(t->group, t->entry, pass->at, reason);
-  t->has_failed = true;
 }
 
 void kernel_text_finish(KernelText *t, uint32_t passes) {

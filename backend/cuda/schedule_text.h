@@ -3,9 +3,11 @@
  *     kernel 5b1d0c2f9a3e4471 on sm_90a
  *       1: by gemm {way=wgmma copy=engine m=128 n=256}
  *       2: by rows {group=32 threads=256 vector=4}
+ *       3: tile i0 128; blocks i0.1; threads i0
  *
- * Each line is a pass.  Its fields replace those of the chosen schedule; the
- * others stay.  Fields of `gemm` and `attention` are those of gemm.def. */
+ * Each line is a pass.  A pass without sums has steps (kernel/nest.h).  Fields
+ * replace those of the chosen schedule; the others stay.  Fields of `gemm` and
+ * `attention` are those of gemm.def. */
 #ifndef AXON_CUDA_SCHEDULE_TEXT_H
 #define AXON_CUDA_SCHEDULE_TEXT_H
 
@@ -19,8 +21,9 @@ enum { MAX_PASS_TEXTS = 64 };
 /* A pass in text. */
 typedef struct PassText {
   CudaKernelKind kind;
-  const char *fields; /* NULL: the line is missing */
+  const char *fields; /* or steps; NULL: the line is missing */
   uint32_t at;        /* its position in the entry */
+  uint32_t steps_at;  /* that of its steps */
 } PassText;
 
 /* The entry of a kernel. */
@@ -49,8 +52,10 @@ void kernel_text_refuse(KernelText *t, const PassText *pass,
 /* The kernel was emitted as the text says. */
 void kernel_text_finish(KernelText *t, uint32_t passes);
 /* Applies the text of a pass that is no matrix product to the chosen schedule.
- * May permute its axes.  Returns NULL, or why it cannot be applied. */
-const char *pass_text_apply(const PassText *text, CudaPass *p, Arena *arena);
+ * May permute its axes.  Returns false if it cannot be applied, which is then
+ * reported. */
+bool pass_text_apply(KernelText *t, const PassText *text, CudaPass *p,
+                     const CudaTarget *target);
 
 /* Appends the entry of a kernel. */
 void kernel_text_print(Buffer *out, const FusionGroup *c, const CudaKernel *k,

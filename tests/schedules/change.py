@@ -13,9 +13,9 @@ VALUES = {
     "vector": [1, 2, 4],
     "registers": [0, 1, 2, 4, 8],
     "chunk": [0, 128, 1024, 4096],
-    "tile": [16, 32],
     "last": ["i0", "i1"],
 }
+SIZES = [1, 2, 3, 4, 8, 16, 30, 32, 64, 128, 256, 512]
 PRODUCT = {
     "mr": list(range(1, 15)),
     "nr": [4, 8, 12, 16, 24, 32, 48, 64],
@@ -26,8 +26,7 @@ PRODUCT = {
     "image_rows": [1, 2, 3, 7, 20],
     "along": ["channels", "positions"],
 }
-FIELDS = {"points": ["threads", "vector"], "transpose": ["threads", "tile"],
-          "rows": ["threads", "group", "across", "vector", "registers"]}
+FIELDS = {"rows": ["threads", "group", "across", "vector", "registers"]}
 
 
 def change_product(fields):
@@ -43,8 +42,6 @@ def change(match):
     if kind == "gemm" and "mr=" in text:
         fields = change_product(dict(x.split("=") for x in text.split()))
         return f"by gemm {{{' '.join(f'{k}={v}' for k, v in fields.items())}}}"
-    if kind == "transpose" and random.random() < 0.2:
-        return "by points {}"
     if kind == "gemm" and random.random() < 0.3:
         return "by rows {}"
     if kind not in FIELDS or random.random() < 0.85:
@@ -57,7 +54,58 @@ def change(match):
     return f"by {kind} {{{' '.join(f'{k}={v}' for k, v in fields.items())}}}"
 
 
+def random_steps(axes):
+    """Steps of a pass without sums over axes i0, i1, ..."""
+    lanes, row = random.choice(axes + [None]), random.choice(axes)
+    steps, outer, inner, runs = [], [], [], {}
+    for axis in random.sample(axes, len(axes)):
+        tiles = [random.choice([32, 64, 96, 128])] if axis == row else []
+        kinds = ["threads"] * len(tiles)
+        while random.random() < 0.4:
+            side = tiles[0] if tiles else 1
+            tiles.insert(0, side * random.choice([2, 2, 3, 4, 8]))
+            kinds.insert(0, random.choice(["threads", "unroll", "", ""]))
+        if axis == lanes:
+            width = random.choice([2, 2, 4])
+            tiles = [width * n for n in tiles] + [width]
+        steps += [f"tile {axis} {n}" for n in tiles]
+        pieces = [f"{axis}.{k}" for k in range(len(tiles), -1, -1)]
+        runs |= dict(zip(pieces[1:], kinds))
+        outer.append(pieces[0])
+        inner.append(pieces[1:len(pieces) - (axis == lanes)])
+    order = outer[:]
+    while any(inner):
+        order.append(random.choice([x for x in inner if x]).pop(0))
+    last = [f"{lanes}.0"] if lanes else []
+    steps.append("order " + ", ".join(order + last))
+    if len(outer) > 1 and random.random() < 0.3:
+        steps += ["flatten " + ", ".join(outer), f"blocks i{len(axes)}"]
+    else:
+        count = random.choice([len(outer), random.randint(0, len(outer))])
+        steps += [f"blocks {x}" for x in outer[:count]]
+    steps += [f"lanes {lanes} mask"] if lanes else []
+    steps += [f"{runs[x]} {x}" for x in order if runs.get(x)]
+    return "; ".join(steps)
+
+
+def change_steps(steps):
+    """Changes one number, or all steps, of few passes."""
+    if random.random() < 0.6:
+        return steps
+    made = re.search(r"flatten [^;]*; tile (i\d+) ", steps)
+    axes = sorted(set(re.findall(r"i\d+", steps)) - {made and made.group(1)})
+    if random.random() < 0.7:
+        return random_steps(axes)
+    tile = random.choice(list(re.finditer(r"(tile \S+ )(\d+)", steps)))
+    return steps.replace(tile.group(0),
+                         tile.group(1) + str(random.choice(SIZES)), 1)
+
+
 for line in sys.stdin:
+    found = re.match(r"(  1: )((?:tile|flatten|order).*(?:blocks|threads).*)",
+                     line)
+    if found:
+        line = found.group(1) + change_steps(found.group(2)) + "\n"
     # A second pass depends on the first one.
     if not re.match(r"  [2-9]:", line):
         line = re.sub(r"by (\w+) \{(.*)\}", change, line)

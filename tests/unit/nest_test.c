@@ -34,6 +34,32 @@ typedef struct Refused {
 } Refused;
 
 static const Refused refused[] = {
+    {"blocks i2", "i2 is inside of a loop that is no thread block"},
+    {"blocks i0; blocks i1; blocks i2",
+     "i2 is summed: thread blocks would add to the same sums"},
+    {"blocks i0; order i1, i0", "i1 cannot move outside of thread blocks"},
+    {"blocks i0; threads i0", "i0 is not serial"},
+    {"threads i2", "i2 is summed: threads would add to the same sums"},
+    {"tile i1 8; threads i1.1",
+     "i1.1 has no constant number of threads: tile it"},
+    {"flatten i0, i2", "i2 is summed, and only other loops can be flattened"},
+    {"flatten i0", "i0 is one loop: name several"},
+    {"flatten i1, i0",
+     "i0 does not follow the loop that is named before it: order them first"},
+    {"tile i0 8; flatten i0, i1",
+     "i0 is inside of a loop of the same axis: flatten outermost pieces"},
+    {"blocks i0; flatten i0, i1", "i0 is not serial"},
+    {"flatten i0, i1; tile i0 4",
+     "i0.0 does not exist: its loop was flattened"},
+    {"flatten i0, i1; stream i2, i2",
+     "i2 cannot share input rows: there is an axis that a step made"},
+    {"tile i1 8; flatten i0, i1.1; flatten i3, i1",
+     "i3 cannot be flattened: there is an axis that a step made"},
+    {"tile i1 8; flatten i0, i1.1; tile i1 3",
+     "i1 has 8 iterations: 3 does not divide them"},
+    {"shared i2", "i2 is no axis of the results"},
+    {"shared i0; shared i1",
+     "i1 cannot have tiles in shared memory: another axis has"},
     {"tile i9 4", "i9.0 does not exist"},
     {"tile i0.1 4", "i0.1 does not exist"},
     {"tile i0 0", "i0 needs a tile of at least one iteration"},
@@ -88,7 +114,8 @@ static const Refused refused[] = {
     {"masked", "masked: no rows share input rows: stream comes first"},
     {"fma", "fma: the sum is no sum of products of f32 or f64"},
     {"til i0 3", "expected one of the steps tile, order, unroll, tasks, lanes, "
-                 "parts, run, stream, broadcast, masked, fma, epilogue"},
+                 "parts, run, stream, broadcast, masked, fma, epilogue, "
+                 "flatten, blocks, threads, shared"},
     {"tile 3",
      "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
     {"tile i99 3",
@@ -179,6 +206,23 @@ static void test_nests(void **state) {
          "    for i2.1 by 8 peel\n"
          "      for i0 times 4 unroll\n"
          "        for i2 times 8 lanes less\n");
+  expect("tile i1 4; order i0, i1.1, i2, i1; flatten i0, i1.1; tile i3 128; "
+         "blocks i3.1; threads i3",
+         "for i3.1 by 128 blocks less\n"
+         "  for i3 times 128 threads\n"
+         "    sums[4]\n"
+         "    for i2\n"
+         "      for i1 times 4\n"
+         "flatten i3: i0, i1 by 4\n");
+  expect("tile i0 32; tile i1 32; order i0.1, i1.1, i0, i1; blocks i0.1; "
+         "blocks i1.1; threads i0; threads i1; shared i0",
+         "for i0.1 by 32 blocks less\n"
+         "  for i1.1 by 32 blocks less\n"
+         "    for i0 times 32 threads\n"
+         "      for i1 times 32 threads\n"
+         "        sums[1]\n"
+         "        for i2\n"
+         "shared i0\n");
 }
 
 int main(void) {

@@ -1,0 +1,235 @@
+/* What a GPU cannot run of nests that are valid (kernel/nest_verify.c). */
+#include "backend/cuda/nest.h"
+#include "machine/limits/cuda.h"
+#include "support/arena_text.h"
+
+#include <math.h>
+
+enum {
+  WARP = 32,
+  MAX_BLOCK_THREADS = 1024, /* hardware limit */
+  MAX_UNROLLED = 64,
+};
+
+typedef struct NestCheck {
+  const CudaPass *pass;
+  const Nest *nest;
+  const CudaTarget *target;
+} NestCheck;
+
+static const char *piece_name(const Nest *n, uint32_t loop) {
+  return arena_printf(n->arena, "i%u.%u", n->names[n->loops[loop].axis],
+                      nest_piece(n, loop));
+}
+
+static const char *refuse(const NestCheck *c, uint32_t loop,
+                          const char *reason) {
+  return arena_printf(c->nest->arena, "%s %s", piece_name(c->nest, loop),
+                      reason);
+}
+
+/* ---- loops ---- */
+
+static const char *check_runs(const NestCheck *c) {
+  const Nest *n = c->nest;
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    if (l->run == NEST_TASK)
+      return refuse(c, j, "cannot be tasks: use blocks and threads");
+    if (l->tail != TAIL_LESS && l->run != NEST_LANES)
+      return refuse(c, j,
+                    "has another tail than less: each thread tests its "
+                    "indices");
+  }
+  return NULL;
+}
+
+/* A tile in a tile fills it. */
+static const char *check_tiles(const NestCheck *c) {
+  const Nest *n = c->nest;
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    uint32_t inner = nest_inner(n, j);
+    if (inner == NO_LOOP ||
+        n->loops[j].step == n->loops[inner].step * n->loops[inner].count)
+      continue;
+    return refuse(c, j,
+                  arena_printf(n->arena,
+                               "has tiles of %lld, and tiles of %lld in them, "
+                               "which do not fill them",
+                               (long long)n->loops[j].step,
+                               (long long)n->loops[inner].step));
+  }
+  return NULL;
+}
+
+static const char *check_unrolled(const NestCheck *c) {
+  const Nest *n = c->nest;
+  double unrolled = 1;
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].run == NEST_UNROLL || n->loops[j].run == NEST_LANES)
+      unrolled *= (double)n->loops[j].count;
+  return unrolled <= MAX_UNROLLED
+             ? NULL
+             : arena_printf(n->arena,
+                            "a thread would have %.0f unrolled iterations, and "
+                            "at most %d are",
+                            unrolled, MAX_UNROLLED);
+}
+
+/* ---- threads and blocks ---- */
+
+static const char *check_threads(const NestCheck *c) {
+  const Nest *n = c->nest;
+  double threads = 1;
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    threads *= n->loops[j].run == NEST_THREAD ? (double)n->loops[j].count : 1;
+  if (!n->loop_count || (threads >= WARP && threads <= MAX_BLOCK_THREADS &&
+                         cuda_nest_threads(n) % WARP == 0))
+    return NULL;
+  return arena_printf(n->arena,
+                      "a block would have %.0f threads, and it has a multiple "
+                      "of %d, at most %d: tile a loop, and write `threads`",
+                      threads, WARP, MAX_BLOCK_THREADS);
+}
+
+static double index_count(const Nest *n, uint32_t axis) {
+  double count = 1;
+  if (axis != n->flat.axis)
+    return (double)loop_extent_hint(n->spec, axis);
+  for (uint32_t j = 0; j < n->flat.count; j++)
+    count *= ceil((double)loop_extent_hint(n->spec, n->flat.loops[j].axis) /
+                  (double)n->flat.loops[j].step);
+  return count;
+}
+
+/* Indices of the last tile, and the numbers of blocks, have 32 bits. */
+static const char *check_sizes(const NestCheck *c) {
+  const Nest *n = c->nest;
+  double blocks = 1;
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    double count = index_count(n, l->axis), step = (double)l->step;
+    if (step > 2 * count && step > MAX_BLOCK_THREADS * MAX_UNROLLED)
+      return refuse(c, j,
+                    arena_printf(n->arena,
+                                 "has tiles of %.0f, and its axis has %.0f "
+                                 "iterations",
+                                 step, count));
+    if (l->run == NEST_BLOCK)
+      blocks *= l->count ? (double)l->count : count / step;
+  }
+  return blocks < INT32_MAX
+             ? NULL
+             : arena_printf(n->arena,
+                            "there would be %.0f thread blocks, and at most %d "
+                            "run: tile the loops",
+                            blocks, INT32_MAX);
+}
+
+/* ---- vectors ---- */
+
+static const char *check_lanes(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t lanes = nest_lanes(n), max = cuda_max_vector(c->pass->k);
+  if (lanes == NO_LOOP)
+    return NULL;
+  int64_t count = n->loops[lanes].count;
+  if (n->loops[lanes].tail != TAIL_MASK)
+    return refuse(c, lanes, "has lanes behind the end: write `mask`");
+  return count <= max && !(count & (count - 1))
+             ? NULL
+             : refuse(c, lanes,
+                      arena_printf(n->arena,
+                                   "has %lld lanes, and vectors have a power "
+                                   "of two, here at most %u",
+                                   (long long)count, max));
+}
+
+/* ---- tiles in shared memory ---- */
+
+static const char *check_tile_loops(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t last = n->loop_count - 1, near = n->shared_axis, first = 0;
+  if (n->loop_count < 4 || n->loops[last].run != NEST_THREAD ||
+      n->loops[last - 1].run != NEST_THREAD ||
+      n->loops[last - 1].axis != near || n->loops[last].axis == near ||
+      nest_piece(n, last - 1) || n->loops[last].step != 1)
+    return arena_printf(n->arena,
+                        "shared i%u: the innermost loops must be threads of "
+                        "i%u, then threads of another axis",
+                        n->names[near], n->names[near]);
+  while (n->loops[first].run == NEST_BLOCK)
+    first++;
+  for (uint32_t j = first; j < last - 1; j++)
+    if (n->loops[j].axis != near || n->loops[j].run == NEST_THREAD)
+      return refuse(c, j,
+                    "is inside of the tiles in shared memory: use blocks");
+  return NULL;
+}
+
+static const char *check_tile_sides(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t last = n->loop_count - 1, near = n->shared_axis;
+  int64_t steps[2] = {0, 0}, side = n->loops[last].count;
+  for (uint32_t j = last; j-- > 0;)
+    if (n->loops[j].run == NEST_BLOCK && n->loops[j].axis == near)
+      steps[0] = n->loops[j].step;
+    else if (n->loops[j].run == NEST_BLOCK &&
+             n->loops[j].axis == n->loops[last].axis)
+      steps[1] = n->loops[j].step;
+  return steps[0] == side && steps[1] == side
+             ? NULL
+             : arena_printf(n->arena,
+                            "shared i%u: the tile of a block has %lld x %lld "
+                            "elements and %lld threads in a row: all three "
+                            "must be equal",
+                            n->names[near], (long long)steps[0],
+                            (long long)steps[1], (long long)side);
+}
+
+static const char *check_tile_bytes(const NestCheck *c) {
+  const Kernel *k = c->pass->k;
+  const Nest *n = c->nest;
+  int64_t bytes = 0, max = c->target->optin_shared_bytes;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; i < loop->ops.len; i++)
+      if (cuda_nest_shares(n, loop, &loop->ops.at[i]))
+        bytes += cuda_nest_tile_bytes(n, loop->ops.at[i].dtype);
+  }
+  if (!bytes)
+    return arena_printf(n->arena,
+                        "shared i%u: no operand is contiguous along this axis "
+                        "and strided along i%u",
+                        n->names[n->shared_axis],
+                        n->names[n->loops[n->loop_count - 1].axis]);
+  return bytes <= max
+             ? NULL
+             : arena_printf(n->arena,
+                            "shared i%u: the tiles have %lld bytes, and a "
+                            "block has %lld of shared memory",
+                            n->names[n->shared_axis], (long long)bytes,
+                            (long long)max);
+}
+
+static const char *check_shared(const NestCheck *c) {
+  if (c->nest->shared_axis == NO_LOOP)
+    return NULL;
+  const char *error = check_tile_loops(c);
+  error = error ? error : check_tile_sides(c);
+  return error ? error : check_tile_bytes(c);
+}
+
+/* ---- entry point ---- */
+
+const char *cuda_nest_refusal(const CudaPass *p, const Nest *n,
+                              const CudaTarget *target) {
+  NestCheck c = {p, n, target};
+  const char *error = check_runs(&c);
+  error = error ? error : check_tiles(&c);
+  error = error ? error : check_threads(&c);
+  error = error ? error : check_sizes(&c);
+  error = error ? error : check_lanes(&c);
+  error = error ? error : check_unrolled(&c);
+  return error ? error : check_shared(&c);
+}
