@@ -29,10 +29,18 @@ static bool fits_axis(const ShapeAxis *a, const ShapeAxis *b) {
           dim_equal(a->dim, b->dim));
 }
 
-/* The name of an operand or argument, if it has one. */
+/* The name of an operand or argument, or its text if that is short. */
 static const char *name_of(Checker *c, const Expr *e) {
+  enum { MAX_QUOTED_BYTES = 24 };
   const char *path = e ? error_expr_path(c, e) : NULL;
-  return path ? path : "x";
+  if (path || !e)
+    return path ? path : "x";
+  const char *text = error_source_text(c, error_brought(e)->span);
+  if (!text || strlen(text) > MAX_QUOTED_BYTES)
+    return "x";
+  bool closed = e->kind == EX_INDEX || e->kind == EX_FIELD ||
+                (strchr("([{", text[0]) && strchr(")]}", text[strlen(text) - 1]));
+  return closed ? text : arena_printf(c->arena, "(%s)", text);
 }
 
 /* ":, new, ...": `item` at an axis that follows `before` axes. */
@@ -327,12 +335,42 @@ bool hint_axis_order(Checker *c, Diag *d, const Origin *o, Expr *e,
 
 /* ---- reshape and concat ---- */
 
+/* The value of an integer at the call, if it is known. */
+static bool number_at_call(Checker *c, const Origin *o, const Expr *e,
+                           int64_t *out) {
+  if (!e->inferred_type)
+    return false;
+  const Type *t = ty_norm(
+      c, call_substitute_type(c, o->call_substitution, e->inferred_type));
+  return t->tag == TY_TENSOR && t->tensor.singleton &&
+         dim_is_int(dim_resolve(c->dims, t->tensor.singleton), out);
+}
+
+/* reshape [heads, d / heads]: the division is inexact. */
+static bool hint_inexact_item(Checker *c, Diag *d, const Expr *shape,
+                              const Origin *o) {
+  for (uint32_t i = 0; i < shape->item_count; i++) {
+    const Expr *e = shape->items[i];
+    int64_t x, y;
+    const char *text = error_source_text(c, e->span);
+    if (e->kind != EX_BIN || e->op != BIN_DIV || !text ||
+        !number_at_call(c, o, e->arg[0], &x) ||
+        !number_at_call(c, o, e->arg[1], &y) || y <= 0 || x % y == 0)
+      continue;
+    d->help = arena_printf(c->arena,
+                           "%s rounds down: %lld is not a multiple of %lld",
+                           text, (long long)x, (long long)y);
+    return true;
+  }
+  return false;
+}
+
 void hint_reshape(Checker *c, Diag *d, const Expr *shape, const Constraint *k) {
   Dim *have = dim_resolve(c->dims, k->left);
   Dim *made = dim_resolve(c->dims, k->right);
   const Expr *item = NULL;
   int64_t n, right = 0;
-  if (shape->kind != EX_BRACKET)
+  if (shape->kind != EX_BRACKET || hint_inexact_item(c, d, shape, k->origin))
     return;
   for (uint32_t i = 0; i < shape->item_count; i++) {
     const Expr *e = shape->items[i];
@@ -524,6 +562,8 @@ static bool hint_add_stars(Checker *c, Diag *d, const Origin *o,
                             : "",
                   has ? ":" : "*");
   }
+  if (!stars)
+    return false; /* they are aligned */
   d->help = arena_printf(
       c->arena, "axes are aligned at the right: %s needs %s%s: write %s.[%s]%s",
       shape_text(c, x->small),
@@ -582,6 +622,27 @@ static bool hint_ones_to_stars(Checker *c, Diag *d, const Origin *o,
   return true;
 }
 
+/* [k, n] with [n, 1]: without its last axis, that aligns at the right. */
+static bool hint_drop_column(Checker *c, Diag *d, const Origin *o,
+                             const Shape *x, const Shape *y) {
+  const Shape *column = is_size_one(&x->axes[x->len - 1]) ? x : y;
+  const Shape *other = column == x ? y : x;
+  uint32_t n = column->len;
+  bool fits = n > 1 && is_size_one(&column->axes[n - 1]);
+  for (uint32_t i = 1; fits && i < n; i++)
+    fits = same_axis(&column->axes[n - 1 - i], &other->axes[n - i]);
+  if (!fits)
+    return false;
+  Expr *e = column == x ? origin_left(o) : origin_right(o);
+  d->help = arena_printf(
+      c->arena,
+      "the last axis of %s has size 1: to remove it, write %s.[..., 0]",
+      shape_text(c, column), name_of(c, e));
+  if (e)
+    fixit_index(c, d, o, e, "..., 0");
+  return true;
+}
+
 /* n with n - 1: a slice of the longer one fits. */
 static bool hint_slice_longer(Checker *c, Diag *d, const Origin *o,
                               const Shape *x, const Shape *y) {
@@ -624,6 +685,7 @@ void hint_broadcast(Checker *c, Diag *d, const Origin *o) {
   if (hint_drop_last_one(c, d, o, &x) || hint_add_stars(c, d, o, &x) ||
       hint_slice_longer(c, d, o, a, b))
     return;
-  if (a->len == b->len && !hint_ones_to_stars(c, d, o, a, b))
+  if (a->len == b->len && a->len && !hint_ones_to_stars(c, d, o, a, b) &&
+      !hint_drop_column(c, d, o, a, b))
     hint_axis_order(c, d, o, right, o->expected, o->actual);
 }

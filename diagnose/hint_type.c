@@ -4,6 +4,9 @@
 #include "support/arena_text.h"
 #include "support/buffer.h"
 #include "support/diag.h"
+#include "support/source.h"
+
+#include <string.h>
 
 static bool is_list(Checker *c, Type *t) {
   return t->tag == TY_DATATYPE && t->data.type == c->builtins.list_datatype;
@@ -105,6 +108,109 @@ static void hint_missing_argument(Checker *c, Diag *d, Type *function,
   }
 }
 
+/* f -x: a subtraction, though the minus sign belongs to x. */
+static bool hint_negative_argument(Checker *c, Diag *d, const Origin *o) {
+  const Expr *right = o->prim == PRIM_SUB && o->number == 1 ? origin_right(o)
+                                                            : NULL;
+  const Source *source =
+      right && right->span.file ? sources_get(c->sources, right->span.file)
+                                : NULL;
+  const char *name = source ? error_source_text(c, right->span) : NULL;
+  uint32_t at = name ? right->span.start : 0;
+  if (at < 2 || source->text[at - 1] != '-' ||
+      !strchr(" \t\n", source->text[at - 2]))
+    return false;
+  const char *argument = arena_printf(c->arena, "(-%s)", name);
+  d->help = arena_printf(c->arena,
+                         "`-%s` is subtracted here: as an argument, write %s",
+                         name, argument);
+  fixit_replace(c, d, (Span){right->span.file, at - 1, right->span.end},
+                argument);
+  return true;
+}
+
+/* val (a, b, c) = split_key k */
+static bool hint_component_count(Checker *c, Diag *d, Type *actual,
+                                 Type *expected, const Origin *o) {
+  if (o->kind != ORIGIN_PATTERN || actual->tag != TY_TUPLE ||
+      expected->tag != TY_TUPLE || actual->count == expected->count)
+    return false;
+  const Type *part = ty_norm(c, expected->args[0]);
+  bool is_key = part->tag == TY_DATATYPE &&
+                part->data.type == c->builtins.key_datatype;
+  d->help = arena_printf(
+      c->arena, "the value has %u components, the pattern %u%s",
+      expected->count, actual->count,
+      is_key ? "; for any number of keys, write `fold_key k i`" : "");
+  return true;
+}
+
+/* A random function without a key, or with a seed. */
+static bool hint_key(Checker *c, Diag *d, Type *actual, Type *expected,
+                     const Origin *o) {
+  if (o->kind != ORIGIN_ARG || expected->tag != TY_DATATYPE ||
+      expected->data.type != c->builtins.key_datatype)
+    return false;
+  if (is_size(c, actual)) {
+    d->help = "to make a key from a seed, write `key 1`";
+    if (o->expr)
+      fixit_apply(c, d, o, o->expr, "key");
+    return true;
+  }
+  if (o->number != 1 || !error_is_tensor(actual))
+    return false;
+  const char *text = o->expr ? error_source_text(c, o->expr->span) : NULL;
+  d->help = arena_printf(
+      c->arena, "a random function takes a key first: write `%s (key 1) %s`",
+      o->subject ? o->subject : "f", text ? text : "[n]");
+  if (text)
+    fixit_replace(c, d, o->expr->span,
+                  arena_printf(c->arena, "(key 1) %s", text));
+  return true;
+}
+
+/* The function of a loop returns a state alone, or with an output. */
+static bool hint_loop_result(Diag *d, Type *actual, Type *expected,
+                             const Origin *o) {
+  const char *loop = error_loop_of_result(o);
+  if (o->kind == ORIGIN_ARG && o->prim == PRIM_SCAN && o->number == 1 &&
+      actual->tag == TY_FUN)
+    loop = "scan";
+  if (!loop)
+    return false;
+  if (strcmp(loop, "scan") == 0 && actual->tag != TY_TUPLE)
+    d->help = "the function of `scan` returns a pair: the next state, and the "
+              "output of this step, as in (s, s)";
+  else if (strcmp(loop, "scan") != 0 && actual->tag == TY_TUPLE &&
+           expected->tag != TY_TUPLE)
+    d->help = "this function returns the next state alone; for an output of "
+              "each step, use `scan`";
+  return d->help != NULL;
+}
+
+static bool is_structure(const Type *t) {
+  return t->tag == TY_RECORD || t->tag == TY_TUPLE;
+}
+
+/* A structure of tensors for a function of one tensor. */
+static bool hint_structure(Checker *c, Diag *d, Type *actual, Type *expected,
+                           const Origin *o) {
+  if (o->kind != ORIGIN_ARG || !o->subject || !is_structure(actual) ||
+      !error_is_tensor(expected) || !o->arg.fun_type)
+    return false;
+  const Type *fun = ty_norm(c, o->arg.fun_type);
+  const Shape *from =
+      fun->tag == TY_FUN ? error_shape(c, fun->fun.param) : NULL;
+  const Shape *to = from ? error_shape(c, fun->fun.result) : NULL;
+  if (strcmp(o->subject, "zeros_like") == 0)
+    d->help = "for all tensors of a structure, write optim.zeros_like";
+  else if (to && o->arg.arg_count == 1 && shape_equal(c, from, to))
+    d->help = arena_printf(
+        c->arena, "for every float in a structure, write each %s x",
+        o->subject);
+  return d->help != NULL;
+}
+
 static bool is_compare(const Expr *e) {
   return e->kind == EX_ID && e->binding && e->binding->kind == BK_PRIM &&
          e->binding->prim == PRIM_COMPARE;
@@ -117,6 +223,8 @@ static bool is_element_type(Checker *c, Type *t) {
 void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
                     const Origin *o) {
   const Expr *e = error_brought(o->expr);
+  if (actual->tag == TY_FUN && hint_negative_argument(c, d, o))
+    return;
   if (actual->tag == TY_FUN && expected->tag != TY_FUN)
     hint_missing_argument(c, d, actual, expected, o);
   else if (o->prim == PRIM_ADD && actual->tag == TY_DATATYPE &&
@@ -144,7 +252,11 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
     return;
   else if (o->prim == PRIM_SAVE && o->number == 2)
     d->help = "to save a structure, write save_tree \"file.safetensors\" x";
-  else if (hint_tuple_argument(c, d, actual, o))
+  else if (hint_tuple_argument(c, d, actual, o) ||
+           hint_component_count(c, d, actual, expected, o) ||
+           hint_key(c, d, actual, expected, o) ||
+           hint_loop_result(d, actual, expected, o) ||
+           hint_structure(c, d, actual, expected, o))
     return;
   else if (is_list(c, actual) && error_is_tensor(expected) &&
            o->kind == ORIGIN_ARG && error_is_tensor(actual->args[0])) {
@@ -207,11 +319,16 @@ void hint_elem_type(Checker *c, Diag *d, Type *actual, Type *expected,
       hint_class_labels(c, d, actual, expected, o) ||
       hint_convert_operand(c, d, actual, expected, o))
     return;
-  if (w->dtype != DT_NONE && w->dtype != DT_BOOL && g->dtype != DT_BOOL)
+  if (w->dtype == DT_BOOL && is_class(g, CLASS_NUM))
+    d->help = "to compare, write for example x > 0; `bool x` is true where x "
+              "is not 0";
+  else if (w->dtype != DT_NONE && w->dtype != DT_BOOL)
     d->help = arena_printf(c->arena, "no implicit conversion: write %s x",
                            dtype_info[w->dtype].name);
   else if (w->classes == CLASS_FLOAT)
     d->help = "no implicit conversion: write float x";
+  else if (g->dtype == DT_BOOL && is_class(w, CLASS_NUM))
+    d->help = "no implicit conversion: write i64 x or float x";
   else if (is_class(w, CLASS_INT) && is_class(g, CLASS_FLOAT))
     d->help = "no implicit conversion: write i64 x";
 }

@@ -107,6 +107,90 @@ static void report_by_kind(Checker *c, Constraint *k) {
 
 /* ---- what a call does not meet ---- */
 
+/* ---- which operator of an expression fails ---- */
+
+typedef struct OperatorSearch {
+  Checker *c;
+  const CallSubstitution *at_call;
+  const Expr *failed; /* the first operator whose operands do not broadcast */
+  Shape *left, *right;
+} OperatorSearch;
+
+static bool is_arithmetic(const Expr *e) {
+  return e->kind == EX_BIN && e->op >= BIN_ADD && e->op <= BIN_MOD;
+}
+
+/* The broadcast of two shapes of known rank; NULL if it fails. */
+static Shape *join_of(Checker *c, const Shape *a, const Shape *b) {
+  const Shape *longer = a->len >= b->len ? a : b;
+  const Shape *shorter = longer == a ? b : a;
+  Shape *s = shape_new(c, longer->len);
+  for (uint32_t i = 1; i <= longer->len; i++) {
+    ShapeAxis x = longer->axes[longer->len - i];
+    const ShapeAxis *y =
+        i <= shorter->len ? &shorter->axes[shorter->len - i] : NULL;
+    if (y && y->tag == SHAPE_DIM) {
+      if (x.tag == SHAPE_DIM && !dim_equal(x.dim, y->dim))
+        return NULL;
+      x = *y;
+    }
+    s->axes[longer->len - i] = x;
+  }
+  return s;
+}
+
+/* The shape of e at the call, if its rank is known or follows from that of
+   operands; NULL otherwise. */
+static Shape *search_operators(OperatorSearch *x, const Expr *e) {
+  Checker *c = x->c;
+  while (e && e->kind == EX_ID && e->binding && binding_expr(e->binding))
+    e = e->binding->value.expr;
+  if (!e || !e->inferred_type || x->failed)
+    return NULL;
+  Shape *s =
+      error_shape(c, call_substitute_type(c, x->at_call, e->inferred_type));
+  if (!s || shape_has_known_rank(s) || !is_arithmetic(e))
+    return s && shape_has_known_rank(s) ? s : NULL;
+  Shape *a = search_operators(x, e->arg[0]);
+  Shape *b = search_operators(x, e->arg[1]);
+  if (!a || !b || x->failed)
+    return NULL;
+  s = join_of(c, a, b);
+  if (!s)
+    x->failed = e, x->left = a, x->right = b;
+  return s;
+}
+
+/* The tensor type t with another shape. */
+static Type *tensor_of_shape(Checker *c, Type *t, Shape *s) {
+  Type *r = NEW(c->arena, Type);
+  *r = *ty_norm(c, t);
+  r->tensor.shape = s;
+  r->tensor.singleton = NULL;
+  return r;
+}
+
+/* A broadcast of several operators has the place of the last one: finds the
+   one that fails. */
+static void narrow_to_operator(Checker *c, Origin *o) {
+  OperatorSearch x = {.c = c, .at_call = o->call_substitution};
+  if (o->kind != ORIGIN_OPERATOR || o->number || !o->actual || !o->expected ||
+      o->prim == PRIM_MATMUL || ty_norm(c, o->actual)->tag != TY_TENSOR)
+    return;
+  if (origin_left(o))
+    search_operators(&x, origin_left(o));
+  if (origin_right(o))
+    search_operators(&x, origin_right(o));
+  if (!x.failed)
+    return;
+  o->span = x.failed->op_span.file ? x.failed->op_span : x.failed->span;
+  o->other_span = x.failed->span;
+  o->operands.left = x.failed->arg[0];
+  o->operands.right = x.failed->arg[1];
+  o->expected = tensor_of_shape(c, o->actual, x.right);
+  o->actual = tensor_of_shape(c, o->actual, x.left);
+}
+
 /* The place in the body, with the sizes of the call. */
 static Origin *origin_in_call(Checker *c, Origin *call) {
   Origin *o = NEW(c->arena, Origin);
@@ -117,6 +201,7 @@ static Origin *origin_in_call(Checker *c, Origin *call) {
   CallSubstitution *as = o->call_substitution = call_substitution_of(c, call);
   o->actual = call_substitute_type(c, as, in->actual);
   o->expected = call_substitute_type(c, as, in->expected);
+  narrow_to_operator(c, o);
   if (o->kind == ORIGIN_ARG)
     o->arg.fun_type = call_substitute_type(c, as, in->arg.fun_type);
   if (o->kind == ORIGIN_INDEX) {
@@ -137,10 +222,10 @@ static const Diag *report_to_scratch(Checker *c, Constraint *k) {
 }
 
 /* Labels the calls in between, and the place in the body. */
-static void label_calls(Checker *c, Diag *d, const Origin *call,
+static void label_calls(Checker *c, Diag *d, const Origin *call, Span place,
                         const char *label) {
   for (const Origin *in = call->body_origin; in; in = in->body_origin)
-    diag_add_label(c->arena, d, in->span,
+    diag_add_label(c->arena, d, in->body_origin ? in->span : place,
                    !in->body_origin ? label
                    : in->subject
                        ? arena_printf(c->arena, "calls %s", in->subject)
@@ -174,7 +259,7 @@ static void report_in_call(Checker *c, const Constraint *k) {
   d->labels = body->labels, d->label_count = body->label_count;
   d->found = body->found, d->expected = body->expected;
   d->counterexample = body->counterexample;
-  label_calls(c, d, call,
+  label_calls(c, d, call, inner->span,
               stated                ? "this call requires it"
               : body->primary_label ? body->primary_label
                                     : "here");

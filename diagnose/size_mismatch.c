@@ -338,6 +338,7 @@ void size_error_eq(Checker *c, Constraint *k) {
   error_add_details(c, d, k);
   if (multiple)
     d->counterexample = NULL; /* the message contains it */
+  error_note_loop_state(c, d, o);
   error_blame_reshape_hole(c, d, k);
 }
 

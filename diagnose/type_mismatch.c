@@ -160,6 +160,7 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
     hint_rank(c, d, actual, expected, o);
     hint_swapped_literal(c, d, expected, o);
     error_mark_type_origin(c, d, o, "", expected);
+    error_note_loop_state(c, d, o);
   }
   error_add_provenance(c, d, o);
 }
@@ -538,6 +539,8 @@ void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
     d->help = "for a list, write `lists.sort less xs`";
   if (expected->tag == TY_FUN && !d->help)
     error_note_callee(c, d, o);
+  if (!d->help)
+    error_note_loop_state(c, d, o);
   if (o->kind == ORIGIN_FIELD && o->subject && actual->tag == TY_RECORD)
     d->note = arena_printf(c->arena, "there is no field `%s` in %s", o->subject,
                            ty_text(c, actual));

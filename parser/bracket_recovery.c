@@ -56,6 +56,7 @@ struct TokenStream {
   int foreign_context;   /* FOREIGN_LINE_START, FOREIGN_AFTER_BINDER, or 0 */
   Span closed_outdented; /* of the `let` that the last token closed */
   Span inner_and;        /* see tokens_inner_and */
+  DecName declared;      /* see tokens_declared */
 };
 
 void tokens_init(ParseState *ps) {
@@ -86,6 +87,10 @@ Span tokens_outdented(const ParseState *ps) {
     return t->closed_outdented;
   return t->openers.len ? t->openers.at[t->openers.len - 1].outdented
                         : (Span){0};
+}
+
+DecName tokens_declared(const ParseState *ps) {
+  return ps->tokens->declared;
 }
 
 Span tokens_inner_and(const ParseState *ps) {
@@ -473,6 +478,17 @@ static void record_and(ParseState *ps, const Token *token) {
     t->inner_and = token->span;
 }
 
+static void record_declared(ParseState *ps, const Token *token) {
+  TokenStream *t = ps->tokens;
+  bool begins = t->last_kind == TOK_VAL || t->last_kind == TOK_FUN;
+  if (t->openers.len)
+    return;
+  if (begins && token->kind == TOK_ID)
+    t->declared = (DecName){token->value.sym, token->span};
+  else if (begins || token->kind == TOK_SEMI)
+    t->declared = (DecName){0};
+}
+
 /* A keyword on the line of `fun`, `type` or `datatype`, in place of the name:
    reports it, and continues with a name. */
 static void replace_keyword_name(ParseState *ps, Token *token) {
@@ -515,6 +531,7 @@ int grammar_lex(GRAMMAR_STYPE *value, Span *span, ParseState *ps) {
   record_foreign(ps, &token);
   record_outdented(ps, &token);
   record_and(ps, &token);
+  record_declared(ps, &token);
   t->previous_span = t->last_span;
   t->last_span = token.span;
   t->last_kind = token.kind;

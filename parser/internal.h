@@ -60,6 +60,12 @@ typedef struct PatFields {
 typedef struct TokenStream
     TokenStream; /* balanced stream of tokens (bracket_recovery.c) */
 
+/* The name that `val` or `fun` declares. */
+typedef struct DecName {
+  Sym *name; /* or NULL */
+  Span span;
+} DecName;
+
 typedef struct ParseState {
   Arena *arena;
   Interner *interner;
@@ -81,6 +87,7 @@ typedef struct ParseState {
                                    declaration */
   uint32_t ignore_decs_before;  /* ignores declarations before this offset */
   uint32_t recovered_end; /* end of the last group skipped after an error */
+  DecName failed; /* the declaration with the last error; no name: none */
 
   /* Results. */
   DecVec decs;
@@ -115,6 +122,8 @@ const ForeignWord *tokens_blamed_foreign(const ParseState *ps, int seen,
    than the `val` or `fun` before it, and continues that declaration.  Probably
    a word is missing before it.  No file: there is none. */
 Span tokens_outdented(const ParseState *ps);
+/* The last name after a `val` or `fun` outside of brackets, since a `;`. */
+DecName tokens_declared(const ParseState *ps);
 /* The first `and` of this group of functions that does not begin a line. */
 Span tokens_inner_and(const ParseState *ps);
 /* The last `let` has a syntax error at its start: suppresses errors in its

@@ -72,6 +72,7 @@ static Span rule_span(Span all, Span part) {
     ps->recovered_end = (last).end; \
   } while (0)
 
+static void add_failed_dec(ParseState *ps);
 static void grammar_error(Span *span, ParseState *ps, const char *message);
 static Givens givens_of(const GivenVec *facts);
 static GivenExpr class_fact(Sym *tyvar, Sym *class, Span span);
@@ -232,12 +233,12 @@ segment
 decs_or_expr
   : expr                { add_bare_expr(ps, $1); }
   | dec                 { VEC_PUSH(ps->arena, ps->decs, $1); }
-  | error
+  | error               { add_failed_dec(ps); }
   | decs_or_expr dec {
       if (@2.start >= ps->ignore_decs_before)
         VEC_PUSH(ps->arena, ps->decs, $2);
     }
-  | decs_or_expr error
+  | decs_or_expr error  { add_failed_dec(ps); }
   ;
 
 /* ---- declarations ---- */
@@ -1036,6 +1037,19 @@ static void add_bare_expr(ParseState *ps, Expr *expr) {
   if (diag)
     diag->help = "to run it, write `do` before it; to name its value, write "
                  "`val x =`";
+}
+
+/* A declaration with a syntax error: its name has any type. */
+static void add_failed_dec(ParseState *ps) {
+  DecName failed = ps->failed;
+  ps->failed = (DecName){0};
+  if (!failed.name)
+    return;
+  Dec *dec = dec_new(ps, DEC_VAL, failed.span);
+  dec->pat = pat_new(ps, PAT_VAR, failed.span);
+  dec->pat->id = failed.name;
+  dec->expr = expr_new(ps, EX_ERROR, failed.span);
+  VEC_PUSH(ps->arena, ps->decs, dec_finish(ps, dec));
 }
 
 /* Bison calls this only if its stack is full. */

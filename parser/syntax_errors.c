@@ -381,7 +381,14 @@ static const char *help_after_word(const SyntaxError *e) {
   case TOK_FOR:
     return "write a range as `for i < n => e`";
   case TOK_DOT:
-    return e->found == TOK_LPAREN ? "write an element as `x.[i]`" : NULL;
+    return e->found == TOK_LPAREN
+               ? "write an element as `x.[i]`; to apply a function to each "
+                 "element, `map f x`"
+           : e->found == TOK_CARET
+               ? "for a power of each element, write `pow x y`"
+           : is_arithmetic(e->found) || is_comparison(e->found)
+               ? "operators work on each element: write them without a dot"
+               : NULL;
   case TOK_OPEN:
     return e->found == TOK_STRING ? "`open` needs the name of a module" : NULL;
   case TOK_CON:
@@ -530,10 +537,20 @@ static void skip_quoted(ParseState *ps, const SyntaxError *e) {
     ps->lexer.suppress_errors_until = (uint32_t)(quote - ps->lexer.text) + 1;
 }
 
+/* True after the `:` of an expression in parentheses. */
+static bool in_ascription(const SyntaxError *e) {
+  int i = 0;
+  while (i < e->stack_len && e->stack[i] != TOK_COLON &&
+         e->stack[i] != TOK_LPAREN)
+    i++;
+  return stack_at(e, i) == TOK_COLON;
+}
+
 /* Blames a word that is a keyword in other languages. */
 static bool blame_foreign(ParseState *ps, const SyntaxError *e) {
   Span span;
-  const ForeignWord *word = tokens_blamed_foreign(ps, e->found, &span);
+  int at = in_ascription(e) ? TOK_COLON : e->found;
+  const ForeignWord *word = tokens_blamed_foreign(ps, at, &span);
   if (!word)
     return false;
   parse_error_foreign(ps, word, span);
@@ -588,6 +605,7 @@ static bool blame_and(ParseState *ps, const SyntaxError *e) {
 void parse_syntax_error(ParseState *ps, const SyntaxError *e) {
   bool cascading = is_cascading_error(ps, e);
   tokens_enter_panic_mode(ps);
+  ps->failed = tokens_declared(ps);
   if (cascading)
     return;
   if (e->found == 0)

@@ -273,6 +273,7 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   }
   uint32_t diags_before_check = s->diags.all.len;
   bool parsed_ok = s->diags.errors == errors;
+  module_foretell(module, &program);
   for (uint32_t i = 0; i < program.dec_count; i++)
     check_dec(s, module, &program, program.decs[i], main);
   if (!parsed_ok || s->has_missing_import)

@@ -282,6 +282,9 @@ static void check_arg(Application *k, QueuedArg *g) {
   o->arg.arg_count = k->count;
   o->arg.is_loop_state = is_loop_state(k, g->expected);
   o->arg.recursive_callee = recursive_callee(c, k, o);
+  Origin *outer = c->inference.callback;
+  if (o->expr->kind == EX_FN)
+    c->inference.callback = o;
   if (k->has_curried_function ||
       (g->is_differentiated &&
        error_reported_at(c, k->reported, k->head->span, k->args)))
@@ -290,6 +293,7 @@ static void check_arg(Application *k, QueuedArg *g) {
     *g->slot = check_differentiated(k, g, o);
   else
     *g->slot = check(c, g->arg->expr, g->expected, o);
+  c->inference.callback = outer;
 }
 
 /* Checks queued arguments.  Functions come last, when their parameter types are

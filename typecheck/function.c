@@ -170,6 +170,9 @@ static Core *clause_body(Checker *c, const Function *f, Clause *k,
   if (k->result || !f->result_open) {
     Origin *o = origin_new(c, ORIGIN_RESULT, k->body->span);
     o->expr = k->body;
+    Origin *callback = c->inference.callback;
+    if (callback && callback->expr->clauses == f->clauses)
+      o->callback = callback;
     if (!k->result)
       return check(c, k->body, f->result, o);
     o->other_span = k->result->span;

@@ -161,10 +161,33 @@ Core *instantiate_binding(Checker *c, Binding *b, Span span, Type **type,
   return core;
 }
 
+/* Reports a name that is declared below; all of a declaration in one error. */
+static bool report_used_early(Checker *c, Sym *name, Span span) {
+  const Span *below = map_get(&c->names.module->foretold, name);
+  if (!below || below->file != span.file || below->start < span.end)
+    return false;
+  Diag *d = c->inference.used_early;
+  if (d) {
+    diag_add_label(c->arena, d, span,
+                   arena_printf(c->arena, "`%s` is declared below, too",
+                                name->text));
+    return true;
+  }
+  d = c->inference.used_early = error_at(
+      c, 312, span, "`%s` is used before its declaration", name->text);
+  diag_add_label(c->arena, d, *below, "declared here");
+  d->help = "a name is known after its declaration: move that before this "
+            "line; functions that call each other are joined by `and`";
+  return true;
+}
+
 /* `at` is the span of the name alone. */
 Core *error_unbound_name(Checker *c, Sym *module, Sym *name, Span span, Span at,
                          Type **type) {
   refs_add_name(c, REF_VALUE, at, name, (Span){0}, NULL);
+  if (!module && name != c->inference.val_name &&
+      report_used_early(c, name, span))
+    return core_error(c, span, type);
   Diag *d = module ? error_at(c, 312, span, "module `%s` has no `%s`",
                               module->text, name->text)
                    : error_at(c, 312, span, "`%s` is not defined", name->text);

@@ -55,6 +55,7 @@ Module *module_new(Checker *c, Sym *name) {
   m->checker = c;
   map_init(&m->names, c->arena);
   map_init(&m->types, c->arena);
+  map_init(&m->foretold, c->arena);
   return m;
 }
 
@@ -70,5 +71,29 @@ void module_undo(Module *m) {
   while (m->journal.len) {
     NameChange *change = &m->journal.at[--m->journal.len];
     map_put(&m->names, change->name, change->before);
+  }
+}
+
+static void foretell(Module *m, Arena *arena, Sym *name, Span span) {
+  Span *at = NEW(arena, Span);
+  *at = span;
+  map_put(&m->foretold, name, at);
+}
+
+static void foretell_names(Module *m, Arena *arena, const Pat *p) {
+  if (p->kind == PAT_VAR || p->kind == PAT_AS)
+    foretell(m, arena, p->id, p->span);
+  for (uint32_t i = 0; i < p->arg_count; i++)
+    foretell_names(m, arena, p->args[i]);
+}
+
+void module_foretell(Module *m, const Program *program) {
+  Arena *arena = m->checker->arena;
+  for (uint32_t i = 0; i < program->dec_count; i++) {
+    const Dec *dec = program->decs[i];
+    if (dec->kind == DEC_VAL)
+      foretell_names(m, arena, dec->pat);
+    for (uint32_t j = 0; j < dec->fun_count; j++)
+      foretell(m, arena, dec->funs[j].name, dec->funs[j].name_span);
   }
 }

@@ -204,8 +204,20 @@ static Assumption *without_bounds_by(Checker *c, Assumption *f,
   return assumption_copy(c, f, outer);
 }
 
+/* fold (fn acc x => concat ~axis:0 (acc, x)) (zeros [0]) rows: only empty rows
+   keep the size of the state. */
+static bool is_emptied_by_loop(const Constraint *k, const DimVar *v,
+                               const Dim *value) {
+  int64_t n;
+  const Origin *o = k->origin;
+  return o->kind == ORIGIN_RESULT && o->callback && !o->other_span.file &&
+         !v->is_integer && !v->reshape_hole && dim_is_int(value, &n) && n == 0;
+}
+
 Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   int64_t n;
+  if (is_emptied_by_loop(k, v, value))
+    return CONTRADICTED;
   if (!v->is_integer && dim_is_int(value, &n) && n < 0)
     return CONTRADICTED;
   if (skolem_escapes(c, v, value)) {

@@ -305,6 +305,8 @@ typedef struct Origin { /* source of a constraint, for messages */
       Dim *from, *to, *axis; /* position or range, and size of the axis */
     } index;
     Expr *record; /* ORIGIN_FIELD */
+    /* ORIGIN_RESULT: of the argument that is this function; NULL: none */
+    struct Origin *callback;
   };
 } Origin;
 
@@ -493,6 +495,7 @@ struct Module {
   bool library;
   Map names; /* Sym -> Binding */
   Map types; /* Sym -> TypeName */
+  Map foretold; /* Sym -> Span of its last declaration in the text */
   VEC(Binding *) bindings;
   VEC(NameChange) journal; /* changes of names by the last declaration */
   VEC(Module *) opened;
@@ -663,11 +666,13 @@ typedef struct ApplicationHead { /* head of the current application */
 
 typedef struct Inference { /* inference of the current declaration */
   Span dec_span;           /* span of this declaration */
+  struct Diag *used_early; /* its error about a name that is declared below */
   uint32_t level;
   uint32_t depth; /* nesting depth of expressions and aliases */
   uint32_t work;  /* type-walk steps of this declaration (charge_work) */
   Effect *effect; /* of the body being checked */
   ApplicationHead head;
+  Origin *callback; /* of the argument that is checked, if it is a function */
   BindingGroup *binding_group;
   /* parameters of the functions being checked or generalized */
   VEC(ParamType) params;

@@ -190,6 +190,9 @@ const Var *binding_var(const Binding *binding);
 Binding *checker_find(Checker *checker, Module *module, const char *name);
 /* Calls f for every name that the module itself defines. */
 void module_each(Module *module, void (*f)(void *, Binding *), void *arg);
+/* Tells which names the text declares, for messages about names that are used
+   before. */
+void module_foretell(Module *module, const Program *program);
 /* Calls f for the field names of a binding of record type. */
 void binding_fields(Checker *checker, Binding *binding,
                     void (*f)(void *, const char *name), void *arg);
