@@ -102,10 +102,10 @@ python=${AXON_ONNX_PYTHON:-python3}
 has_runtime=
 no_runtime() {
   [ "$has_runtime" ] ||
-    has_runtime=$("$python" -c 'import onnxruntime; print("yes")' 2>&1)
+    has_runtime=$(command "$python" -c 'import onnxruntime; print("yes")' 2>&1)
   [ "$has_runtime" != yes ]
 }
-python3() { "$python" "$@"; }
+python3() { command "$python" "$@"; }
 
 run_command() { # run_command TEXT: writes it with its output
   printf '$ %s\n' "$1"
