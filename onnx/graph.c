@@ -29,6 +29,7 @@ static Dim *named_size(Importer *im, const char *name) {
     Sym *id_sym = intern_string(im->interner, id);
     d = dim_of_var(&im->dims,
                    dim_new_var(&im->dims, DV_SKOLEM, id_sym, (Span){0}));
+    VEC_PUSH(im->arena, im->size_names, id_sym->text);
   }
   map_put(&im->sizes, sym, d);
   return d;
@@ -210,6 +211,7 @@ static void bind_inputs(Importer *im, const Graph *graph, Buffer *parameters) {
       continue;
     }
     v->text = make_identifier(im, name, "x", 30);
+    VEC_PUSH(im->arena, im->parameters, v);
     put_parameter(im, parameters, v);
     bind_value(im, name, v);
   }
@@ -269,11 +271,14 @@ static const char *program_text(Importer *im, const Buffer *parameters,
   if (im->uses_nn)
     buffer_puts(&out, "import nn\n\n");
   put_statements(&out, im->loads.at, im->loads.len, "");
+  put_statements(&out, im->records.at, im->records.len, "");
   if (im->loads.len)
     buffer_putc(&out, '\n');
   for (size_t i = 0; i < ARRAY_LEN(helpers); i++)
     if (im->helpers & helpers[i].helper)
       buffer_puts(&out, helpers[i].text);
+  if (im->functions.len)
+    buffer_puts(&out, im->functions.text);
   buffer_printf(&out, "fun model%s =\n", parameters->text);
   if (im->statements.len) {
     buffer_puts(&out, "  let\n");
@@ -316,6 +321,8 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
     if (!im->request->settings[i].used)
       import_fail(im, NULL, "--set %s: the model has no such input or size",
                   im->request->settings[i].name);
+  if (!im->request->is_check)
+    make_blocks(im, result);
   out->program = program_text(im, &parameters, result);
   out->weight_names = im->weight_names.at;
   out->weights = im->weights.at;
@@ -352,6 +359,7 @@ static bool run_import(ImportCall *call) {
   im->dims.arena = call->arena;
   im->interner = interner_new(call->arena);
   im->fault = call->fault;
+  im->functions.arena = call->arena;
   map_init(&im->values, call->arena);
   map_init(&im->sizes, call->arena);
   map_init(&im->used_names, call->arena);

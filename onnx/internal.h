@@ -34,6 +34,8 @@ typedef struct Value {
 
 typedef struct Statement { /* val name = text */
   const char *name, *text;
+  Value *value;   /* of the name; NULL if it is not known */
+  bool is_in_use; /* a load that functions mention */
 } Statement;
 typedef VEC(Statement) Statements;
 
@@ -48,7 +50,11 @@ typedef struct Importer {
   int64_t opset;
   const Node *node; /* being imported, or NULL */
   Statements statements;
-  Statements loads; /* weights, at top level */
+  Statements loads;        /* weights, at top level */
+  Statements records;      /* weights of repeated blocks */
+  Buffer functions;        /* of repeated blocks */
+  VEC(Value *) parameters; /* of `model` */
+  VEC(const char *) size_names;
   VEC(const char *) weight_names;
   VEC(Tensor *) weights;
   VEC(Tensor *) tensors; /* all constants, to be released */
@@ -73,12 +79,19 @@ void bind_value(Importer *im, const char *name, Value *v);
 
 void import_nodes(Importer *im, const Graph *graph);
 
+/* ---- blocks.c ---- */
+
+/* Writes repeated blocks as functions.  result: the text of the results. */
+void make_blocks(Importer *im, const char *result);
+
 /* ---- names.c ---- */
 
 /* A new identifier made from a name in the file, of about `limit` characters.
    Falls back to `other` if nothing of it can be used. */
 const char *make_identifier(Importer *im, const char *name, const char *other,
                             size_t limit);
+/* True for keywords, primitives, and names that programs use. */
+bool is_reserved_name(const char *name);
 /* An identifier for an index, which shadows no name so far. */
 const char *index_name(Importer *im, const char *wish);
 

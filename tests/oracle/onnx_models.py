@@ -270,3 +270,55 @@ save("traced",
      [weight("wq", 8, 8), weight("wk", 8, 8), weight("wv", 8, 8),
       weight("wo", 8, 8), ints("heads", -1, 4, 2, 4), ints("joined", -1, 4, 8)],
      None, shape=["batch", "n", 8])
+
+
+# Repeated blocks: a fold with a value that all of them share and that the first
+# one computes, and calls with weights of other shapes.
+def layer(i, x, out):
+    p = f"layer.{i}."
+    mask = [n("Unsqueeze", ["mask", "axis"], [p + "mask"])] if i == 0 else []
+    return mask + [
+        n("MatMul", [x, p + "q"], [p + "a"]),
+        n("Mul", [p + "a", "layer.0.mask"], [p + "b"]),
+        n("Add", [p + "b", p + "bias"], [p + "c"]),
+        n("Tanh", [p + "c"], [p + "d"]),
+        n("MatMul", [p + "d", p + "o"], [p + "e"]),
+        n("Add", [p + "e", x], [p + "f"]),
+        n("Tanh", [p + "f"], [out])]
+
+
+def layer_weights(i):
+    return [weight(f"layer.{i}.q", 5, 20), weight(f"layer.{i}.bias", 20),
+            weight(f"layer.{i}.o", 20, 5)]
+
+
+names = ["x"] + [f"h{i}" for i in range(4)] + ["y"]
+save("blocks",
+     [k for i in range(5) for k in layer(i, names[i], names[i + 1])],
+     {"x": (T.FLOAT, ["batch", "n", 5]), "mask": (T.FLOAT, ["batch", "n"])},
+     [ints("axis", 2)] + [k for i in range(5) for k in layer_weights(i)],
+     {"x": normal(2, 3, 5), "mask": normal(2, 3)},
+     shape=["batch", "n", 5])
+
+
+def stage(i, x, out):
+    p = f"stages.{i}."
+    return [
+        n("Conv", [x, p + "w", p + "b"], [p + "a"], pads=[1, 1, 1, 1]),
+        n("Relu", [p + "a"], [p + "c"]),
+        n("Conv", [p + "c", p + "depth"], [p + "d"], group=3 + i,
+          strides=[2, 2], pads=[1, 1, 1, 1]),
+        n("Relu", [p + "d"], [p + "e"]),
+        n("Add", [p + "e", p + "e"], [p + "f"]),
+        n("Sigmoid", [p + "f"], [out])]
+
+
+save("stages",
+     [k for i in range(3) for k in stage(i, "xyz"[i], ["y", "z", "u"][i])] +
+     [n("GlobalAveragePool", ["u"], ["v"])],
+     {"x": (T.FLOAT, [2, 2, 16, 16])},
+     [k for i in range(3) for k in [
+         weight(f"stages.{i}.w", 3 + i, 2 + i, 3, 3),
+         weight(f"stages.{i}.b", 3 + i),
+         weight(f"stages.{i}.depth", 3 + i, 1, 3, 3)]],
+     {"x": normal(2, 2, 16, 16)}, outputs=("v",))
