@@ -114,6 +114,8 @@ static void check_node(Importer *im, const Node *node) {
 
 static void import_node(Importer *im, const Node *node) {
   im->node = node;
+  if (import_call(im, node))
+    return;
   check_node(im, node);
   const Op *op = op_by_name(node->op_type);
   if (!op)
@@ -291,19 +293,21 @@ static const char *program_text(Importer *im, const Buffer *parameters,
 
 /* ---- entry ---- */
 
-static void find_opset(Importer *im, const Model *model) {
-  im->opset = 1;
-  for (size_t i = 0; i < model->n_opset_import; i++) {
-    const char *domain = model->opset_import[i]->domain;
+int64_t find_opset(size_t count, Onnx__OperatorSetIdProto *const *sets) {
+  int64_t opset = 1;
+  for (size_t i = 0; i < count; i++) {
+    const char *domain = sets[i]->domain;
     if (!domain || !domain[0] || strcmp(domain, "ai.onnx") == 0)
-      im->opset = model->opset_import[i]->version;
+      opset = sets[i]->version;
   }
+  return opset;
 }
 
 static void import_model(Importer *im, const Model *model, ImportedModel *out) {
   const Graph *graph = model->graph;
   Buffer parameters = {.arena = im->arena};
-  find_opset(im, model);
+  im->model = model;
+  im->opset = find_opset(model->n_opset_import, model->opset_import);
   for (size_t i = 0; i < graph->n_initializer; i++) {
     const TensorMessage *m = graph->initializer[i];
     const char *name = m->name ? m->name : "";

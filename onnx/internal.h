@@ -47,8 +47,10 @@ typedef struct Importer {
   Map values;     /* from the Sym of a name in the file to Value */
   Map sizes;      /* from the Sym of a size in the file to Dim */
   Map used_names; /* identifiers of the program */
+  const Model *model;
   int64_t opset;
-  const Node *node; /* being imported, or NULL */
+  size_t copied_parts; /* of functions of the model */
+  const Node *node;    /* being imported, or NULL */
   Statements statements;
   Statements loads;        /* weights, at top level */
   Statements records;      /* weights of repeated blocks */
@@ -78,6 +80,14 @@ void bind_value(Importer *im, const char *name, Value *v);
 /* ---- graph.c ---- */
 
 void import_nodes(Importer *im, const Graph *graph);
+/* The version of the core operators in a list of versions. */
+int64_t find_opset(size_t count, Onnx__OperatorSetIdProto *const *sets);
+
+/* ---- functions.c ---- */
+
+/* Imports the nodes of a function of the model instead of a call.  Returns
+   false if the model has no such function. */
+bool import_call(Importer *im, const Node *node);
 
 /* ---- blocks.c ---- */
 
