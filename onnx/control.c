@@ -124,8 +124,9 @@ static void import_branches(Importer *im, Value *condition,
   }
   for (uint32_t i = 0; i < count; i++)
     parts[i] = output_name(im, i);
-  Statement s = {tuple(im, count, parts),
-                 text(im, "if %s then %s else %s", c, sides[0], sides[1])};
+  Statement s = {.name = tuple(im, count, parts),
+                 .text =
+                     text(im, "if %s then %s else %s", c, sides[0], sides[1])};
   VEC_PUSH(im->arena, im->statements, s);
   for (uint32_t i = 0; i < count; i++)
     define_named(im, i, parts[i], results[i]->dtype, &results[i]->shape);
@@ -239,7 +240,7 @@ static const char **put_loop(Importer *im, const LoopBody *l,
     states[i] = output_name(im, i);
   for (uint32_t i = 0; i < l->results; i++)
     names[i] = output_name(im, l->states + i);
-  Statement s = {tuple(im, l->states, states), expression};
+  Statement s = {.name = tuple(im, l->states, states), .text = expression};
   if (l->results)
     s.name = text(im, "(%s, %s)", s.name, tuple(im, l->results, names));
   VEC_PUSH(im->arena, im->statements, s);

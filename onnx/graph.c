@@ -29,6 +29,7 @@ static Dim *named_size(Importer *im, const char *name) {
     Sym *id_sym = intern_string(im->interner, id);
     d = dim_of_var(&im->dims,
                    dim_new_var(&im->dims, DV_SKOLEM, id_sym, (Span){0}));
+    VEC_PUSH(im->arena, im->size_names, id_sym->text);
   }
   map_put(&im->sizes, sym, d);
   return d;
@@ -113,6 +114,8 @@ static void check_node(Importer *im, const Node *node) {
 
 static void import_node(Importer *im, const Node *node) {
   im->node = node;
+  if (import_call(im, node))
+    return;
   check_node(im, node);
   const Op *op = op_by_name(node->op_type);
   if (!op)
@@ -210,6 +213,7 @@ static void bind_inputs(Importer *im, const Graph *graph, Buffer *parameters) {
       continue;
     }
     v->text = make_identifier(im, name, "x", 30);
+    VEC_PUSH(im->arena, im->parameters, v);
     put_parameter(im, parameters, v);
     bind_value(im, name, v);
   }
@@ -269,11 +273,14 @@ static const char *program_text(Importer *im, const Buffer *parameters,
   if (im->uses_nn)
     buffer_puts(&out, "import nn\n\n");
   put_statements(&out, im->loads.at, im->loads.len, "");
+  put_statements(&out, im->records.at, im->records.len, "");
   if (im->loads.len)
     buffer_putc(&out, '\n');
   for (size_t i = 0; i < ARRAY_LEN(helpers); i++)
     if (im->helpers & helpers[i].helper)
       buffer_puts(&out, helpers[i].text);
+  if (im->functions.len)
+    buffer_puts(&out, im->functions.text);
   buffer_printf(&out, "fun model%s =\n", parameters->text);
   if (im->statements.len) {
     buffer_puts(&out, "  let\n");
@@ -286,19 +293,21 @@ static const char *program_text(Importer *im, const Buffer *parameters,
 
 /* ---- entry ---- */
 
-static void find_opset(Importer *im, const Model *model) {
-  im->opset = 1;
-  for (size_t i = 0; i < model->n_opset_import; i++) {
-    const char *domain = model->opset_import[i]->domain;
+int64_t find_opset(size_t count, Onnx__OperatorSetIdProto *const *sets) {
+  int64_t opset = 1;
+  for (size_t i = 0; i < count; i++) {
+    const char *domain = sets[i]->domain;
     if (!domain || !domain[0] || strcmp(domain, "ai.onnx") == 0)
-      im->opset = model->opset_import[i]->version;
+      opset = sets[i]->version;
   }
+  return opset;
 }
 
 static void import_model(Importer *im, const Model *model, ImportedModel *out) {
   const Graph *graph = model->graph;
   Buffer parameters = {.arena = im->arena};
-  find_opset(im, model);
+  im->model = model;
+  im->opset = find_opset(model->n_opset_import, model->opset_import);
   for (size_t i = 0; i < graph->n_initializer; i++) {
     const TensorMessage *m = graph->initializer[i];
     const char *name = m->name ? m->name : "";
@@ -316,6 +325,8 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
     if (!im->request->settings[i].used)
       import_fail(im, NULL, "--set %s: the model has no such input or size",
                   im->request->settings[i].name);
+  if (!im->request->is_check)
+    make_blocks(im, result);
   out->program = program_text(im, &parameters, result);
   out->weight_names = im->weight_names.at;
   out->weights = im->weights.at;
@@ -352,6 +363,7 @@ static bool run_import(ImportCall *call) {
   im->dims.arena = call->arena;
   im->interner = interner_new(call->arena);
   im->fault = call->fault;
+  im->functions.arena = call->arena;
   map_init(&im->values, call->arena);
   map_init(&im->sizes, call->arena);
   map_init(&im->used_names, call->arena);

@@ -34,6 +34,8 @@ typedef struct Value {
 
 typedef struct Statement { /* val name = text */
   const char *name, *text;
+  Value *value;   /* of the name; NULL if it is not known */
+  bool is_in_use; /* a load that functions mention */
 } Statement;
 typedef VEC(Statement) Statements;
 
@@ -45,10 +47,16 @@ typedef struct Importer {
   Map values;     /* from the Sym of a name in the file to Value */
   Map sizes;      /* from the Sym of a size in the file to Dim */
   Map used_names; /* identifiers of the program */
+  const Model *model;
   int64_t opset;
-  const Node *node; /* being imported, or NULL */
+  size_t copied_parts; /* of functions of the model */
+  const Node *node;    /* being imported, or NULL */
   Statements statements;
-  Statements loads; /* weights, at top level */
+  Statements loads;        /* weights, at top level */
+  Statements records;      /* weights of repeated blocks */
+  Buffer functions;        /* of repeated blocks */
+  VEC(Value *) parameters; /* of `model` */
+  VEC(const char *) size_names;
   VEC(const char *) weight_names;
   VEC(Tensor *) weights;
   VEC(Tensor *) tensors; /* all constants, to be released */
@@ -72,6 +80,19 @@ void bind_value(Importer *im, const char *name, Value *v);
 /* ---- graph.c ---- */
 
 void import_nodes(Importer *im, const Graph *graph);
+/* The version of the core operators in a list of versions. */
+int64_t find_opset(size_t count, Onnx__OperatorSetIdProto *const *sets);
+
+/* ---- functions.c ---- */
+
+/* Imports the nodes of a function of the model instead of a call.  Returns
+   false if the model has no such function. */
+bool import_call(Importer *im, const Node *node);
+
+/* ---- blocks.c ---- */
+
+/* Writes repeated blocks as functions.  result: the text of the results. */
+void make_blocks(Importer *im, const char *result);
 
 /* ---- names.c ---- */
 
@@ -79,6 +100,8 @@ void import_nodes(Importer *im, const Graph *graph);
    Falls back to `other` if nothing of it can be used. */
 const char *make_identifier(Importer *im, const char *name, const char *other,
                             size_t limit);
+/* True for keywords, primitives, and names that programs use. */
+bool is_reserved_name(const char *name);
 /* An identifier for an index, which shadows no name so far. */
 const char *index_name(Importer *im, const char *wish);
 

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-static bool is_reserved(const char *name) {
+bool is_reserved_name(const char *name) {
   static const char *const words[] = {
 #define KEYWORD(token, text, kind) text,
 #include "lexer/keywords.def"
@@ -63,7 +63,7 @@ static bool is_reserved(const char *name) {
 }
 
 static bool is_used(Importer *im, const char *name) {
-  return is_reserved(name) ||
+  return is_reserved_name(name) ||
          map_get(&im->used_names, intern_string(im->interner, name));
 }
 

@@ -183,7 +183,7 @@ static const char *add_weight(Importer *im, Value *v) {
                           dtype_info[v->dtype].name, sizes);
     if (v->dtype == DT_BOOL)
       b.text = arena_printf(im->arena, "(broadcast %s false)", sizes);
-    VEC_PUSH(im->arena, im->loads, ((Statement){name, b.text}));
+    VEC_PUSH(im->arena, im->loads, ((Statement){name, b.text, v, false}));
     VEC_PUSH(im->arena, im->weight_names, v->onnx_name);
     VEC_PUSH(im->arena, im->weights, v->tensor);
     return name;
@@ -192,7 +192,7 @@ static const char *add_weight(Importer *im, Value *v) {
   for (const char *c = v->onnx_name; *c; c++)
     buffer_printf(&b, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
   buffer_printf(&b, "\" \"%s\"", im->request->weights_path);
-  Statement load = {name, b.text};
+  Statement load = {name, b.text, v, false};
   VEC_PUSH(im->arena, im->loads, load);
   VEC_PUSH(im->arena, im->weight_names, v->onnx_name);
   VEC_PUSH(im->arena, im->weights, v->tensor);
@@ -214,7 +214,8 @@ const char *ref(Importer *im, Value *v) {
 /* ---- outputs ---- */
 
 const char *local(Importer *im, const char *wish, const char *expression) {
-  Statement s = {make_identifier(im, wish, "value", 30), expression};
+  Statement s = {.name = make_identifier(im, wish, "value", 30),
+                 .text = expression};
   VEC_PUSH(im->arena, im->statements, s);
   return s.name;
 }
@@ -239,7 +240,8 @@ Value *define(Importer *im, uint32_t i, Dtype dtype, const Shape *shape,
   v->onnx_name = im->node->output[i];
   v->dtype = dtype;
   v->shape = *shape;
-  Statement s = {make_identifier(im, v->onnx_name, op, 30), expression};
+  Statement s = {make_identifier(im, v->onnx_name, op, 30), expression, v,
+                 false};
   v->text = s.name;
   VEC_PUSH(im->arena, im->statements, s);
   bind_output(im, i, v);

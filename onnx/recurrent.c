@@ -271,9 +271,10 @@ static void write_direction(Importer *im, const Layer *l, uint32_t d,
                       : "select more h' h";
     result = "select more h' 0.0";
   }
-  Statement made = {text(im, "(%s, %s)", names, all),
-                    text(im, "scan (fn %s %s => let%s in (%s, %s) end) %s %s",
-                         state, x_and_time, s.text.text, next, result, h, xs)};
+  Statement made = {
+      .name = text(im, "(%s, %s)", names, all),
+      .text = text(im, "scan (fn %s %s => let%s in (%s, %s) end) %s %s", state,
+                   x_and_time, s.text.text, next, result, h, xs)};
   VEC_PUSH(im->arena, im->statements, made);
   out->last[d] = last;
   out->all[d] =

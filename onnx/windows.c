@@ -147,6 +147,57 @@ static int64_t read_groups(Importer *im, const Shape *x, const Shape *weight) {
   return groups;
 }
 
+/* The amount of padding on all sides, or -1. */
+static int64_t even_padding(const Windows *w) {
+  for (uint32_t k = 0; k < w->axes; k++)
+    if (w->before[k] != w->before[0] || w->after[k] != w->before[0])
+      return -1;
+  return w->before[0];
+}
+
+/* The function of the module nn for a convolution of known sizes, or NULL. */
+static const char *conv_function(const Windows *w, const Shape *x,
+                                 const Shape *weight, int64_t groups) {
+  int64_t outs, ins, channels, n;
+  if (w->axes > 2 || !dim_is_int(weight->dims[0], &outs) ||
+      !dim_is_int(weight->dims[1], &ins) || !dim_is_int(x->dims[1], &channels))
+    return NULL;
+  for (uint32_t k = 0; k < w->axes; k++)
+    if (w->stride[k] != w->stride[0] || w->dilation[k] != w->dilation[0] ||
+        !dim_is_int(x->dims[k + 2], &n))
+      return NULL;
+  if (groups == 1)
+    return w->axes == 1 ? "conv1d" : "conv2d";
+  bool is_depthwise = w->axes == 2 && ins == 1 && outs == groups &&
+                      channels == groups && w->dilation[0] == 1;
+  return is_depthwise ? "depthwise_conv2d" : NULL;
+}
+
+/* nn.conv2d ~stride:2 {w = ..., b = ...} x */
+static void define_conv(Importer *im, const Windows *w, const Shape *shape,
+                        Value *x, Value *weight, const char *function) {
+  Buffer options = {.arena = im->arena};
+  int64_t padding = even_padding(w);
+  bool is_depthwise = strcmp(function, "depthwise_conv2d") == 0;
+  bool has_bias = has_input(im, 2);
+  const char *in = ref(im, x), *kernel = ref(im, weight);
+  if (w->stride[0] != 1)
+    buffer_printf(&options, " ~stride:%lld", (long long)w->stride[0]);
+  if (padding > 0)
+    buffer_printf(&options, " ~padding:%lld", (long long)padding);
+  if (w->dilation[0] != 1)
+    buffer_printf(&options, " ~dilation:%lld", (long long)w->dilation[0]);
+  if (padding < 0)
+    in = padded(im, w, in, "");
+  if (is_depthwise)
+    kernel = text(im, "%s.[:, 0, :, :]", kernel);
+  if (has_bias)
+    kernel = text(im, "{w = %s, b = %s}", kernel, ref(im, input(im, 2)));
+  im->uses_nn = true;
+  define(im, 0, x->dtype, shape, "nn.%s%s%s %s %s", has_bias ? "" : "unbiased_",
+         function, options.text ? options.text : "", kernel, in);
+}
+
 void onnx_conv(Importer *im, const char *how) {
   Value *x = input(im, 0), *weight = input(im, 1);
   Windows w = {.axes = x->shape.rank - 2};
@@ -159,6 +210,11 @@ void onnx_conv(Importer *im, const char *how) {
   shape.dims[1] = weight->shape.dims[0];
   for (uint32_t k = 0; k < w.axes; k++)
     shape.dims[k + 2] = w.out[k];
+  const char *function = conv_function(&w, &x->shape, &weight->shape, groups);
+  if (function && (w.axes == 2 || has_input(im, 2))) {
+    define_conv(im, &w, &shape, x, weight, function);
+    return;
+  }
   Indices i = indices(im, &w);
   const char *in = padded(im, &w, ref(im, x), "");
   const char *b = index_name(im, "b"), *o = index_name(im, "o'"),

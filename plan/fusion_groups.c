@@ -423,6 +423,10 @@ static const char *unprofitable_reason(const MergeCandidate *m) {
   if (m->producer_is_contraction && m->consumer_is_contraction &&
       m->shares_all_axes)
     return "the tiles of two matmuls exceed the registers";
+  /* The second matmul would store columns of its result, element by element:
+   * a pointwise convolution behind another one. */
+  if (m->producer_is_contraction && m->shares_contiguous_axis)
+    return "its reader reduces columns, and a matmul stores rows";
   if (m->producer_is_contraction && m->consumer_is_contraction) {
     double others = 0;
     for (uint32_t k = 0; k < m->consumer->candidates.len; k++)
@@ -437,8 +441,6 @@ static const char *unprofitable_reason(const MergeCandidate *m) {
                ? check_parallelism(m, VECTOR_ITERATIONS * MIN_TASKS_PER_CORE)
                : exceeds_cache;
   }
-  if (m->producer_is_contraction && m->shares_contiguous_axis)
-    return "its reader reduces columns, and a matmul stores rows";
   double max_unfused_bytes = contraction_depth(m->producer) <= SHALLOW_DEPTH
                                  ? MAX_SHALLOW_BYTES
                                  : MAX_CACHED_BYTES;

@@ -17,16 +17,21 @@ fail() {
   status=1
 }
 
-for model in mlp heads cnn stretch old layers external control; do
+for model in mlp heads cnn stretch old layers external control blocks stages \
+  functions; do
   "$AXON" import -q "$data/$model.onnx" -o "$model" ||
     { fail "$model is not imported" && continue; }
   "$AXON" check --strict "$model/$model.axn" >"$model.types" 2>&1 ||
     fail "$model: $(cat "$model.types")"
   diff -u "$data/$model.expected" "$model/$model.axn" || status=1
+  inputs=
+  for file in "$data/$model".in?.npy; do
+    inputs+=" (load \"$file\")"
+  done
   cat >main.axn <<END
 import "./$model/$model" as m
 val wanted = load "$data/$model.out0.npy"
-do print (allclose ~rtol:1e-4 wanted (m.model (load "$data/$model.in0.npy")))
+do print (allclose ~rtol:1e-4 wanted (m.model$inputs))
 END
   [ "$("$AXON" run main.axn 2>&1)" = true ] ||
     fail "$model: $("$AXON" run main.axn 2>&1)"
@@ -45,6 +50,7 @@ refused branches 'its branches have results of different types'
 refused undecided 'no such input or size' --set n=1 --set typo=1
 refused shape '--set target=1,2'
 refused huge 'too complicated'
+refused calls 'graphs are nested too deeply'
 "$AXON" import -q "$data/undecided.onnx" -o set --set n=1 ||
   fail 'undecided, with --set'
 "$AXON" import -q "$data/shape.onnx" -o set --set target=2,3 ||

@@ -270,3 +270,118 @@ save("traced",
      [weight("wq", 8, 8), weight("wk", 8, 8), weight("wv", 8, 8),
       weight("wo", 8, 8), ints("heads", -1, 4, 2, 4), ints("joined", -1, 4, 8)],
      None, shape=["batch", "n", 8])
+
+
+# Repeated blocks: a fold with a value that all of them share and that the first
+# one computes, and calls with weights of other shapes.
+def layer(i, x, out):
+    p = f"layer.{i}."
+    mask = [n("Unsqueeze", ["mask", "axis"], [p + "mask"])] if i == 0 else []
+    return mask + [
+        n("MatMul", [x, p + "q"], [p + "a"]),
+        n("Mul", [p + "a", "layer.0.mask"], [p + "b"]),
+        n("Add", [p + "b", p + "bias"], [p + "c"]),
+        n("Tanh", [p + "c"], [p + "d"]),
+        n("MatMul", [p + "d", p + "o"], [p + "e"]),
+        n("Add", [p + "e", x], [p + "f"]),
+        n("Tanh", [p + "f"], [out])]
+
+
+def layer_weights(i):
+    return [weight(f"layer.{i}.q", 5, 20), weight(f"layer.{i}.bias", 20),
+            weight(f"layer.{i}.o", 20, 5)]
+
+
+names = ["x"] + [f"h{i}" for i in range(4)] + ["y"]
+save("blocks",
+     [k for i in range(5) for k in layer(i, names[i], names[i + 1])],
+     {"x": (T.FLOAT, ["batch", "n", 5]), "mask": (T.FLOAT, ["batch", "n"])},
+     [ints("axis", 2)] + [k for i in range(5) for k in layer_weights(i)],
+     {"x": normal(2, 3, 5), "mask": normal(2, 3)},
+     shape=["batch", "n", 5])
+
+
+def stage(i, x, out):
+    p = f"stages.{i}."
+    return [
+        n("Conv", [x, p + "w", p + "b"], [p + "a"], pads=[1, 1, 1, 1]),
+        n("Relu", [p + "a"], [p + "c"]),
+        n("Conv", [p + "c", p + "depth"], [p + "d"], group=3 + i,
+          strides=[2, 2], pads=[1, 1, 1, 1]),
+        n("Relu", [p + "d"], [p + "e"]),
+        n("Add", [p + "e", p + "e"], [p + "f"]),
+        n("Sigmoid", [p + "f"], [out])]
+
+
+save("stages",
+     [k for i in range(3) for k in stage(i, "xyz"[i], ["y", "z", "u"][i])] +
+     [n("GlobalAveragePool", ["u"], ["v"])],
+     {"x": (T.FLOAT, [2, 2, 16, 16])},
+     [k for i in range(3) for k in [
+         weight(f"stages.{i}.w", 3 + i, 2 + i, 3, 3),
+         weight(f"stages.{i}.b", 3 + i),
+         weight(f"stages.{i}.depth", 3 + i, 1, 3, 3)]],
+     {"x": normal(2, 2, 16, 16)}, outputs=("v",))
+
+# Functions of the model: one calls another, with attributes by reference, a
+# default, an input that is left out, and the same names inside.
+DOMAIN = "local"
+sets = [h.make_opsetid("", 17), h.make_opsetid(DOMAIN, 1)]
+
+
+def refers(node, name, to, kind):
+    a = onnx.AttributeProto(name=name, ref_attr_name=to, type=kind)
+    node.attribute.append(a)
+    return node
+
+
+leaky = h.make_function(
+    DOMAIN, "Leaky", ["x"], ["y"],
+    [refers(n("LeakyRelu", ["x"], ["t"]), "alpha", "slope",
+            onnx.AttributeProto.FLOAT),
+     n("Constant", [], ["two"], value=nh.from_array(np.float32(2))),
+     n("Mul", ["t", "two"], ["y"])],
+    sets, [], [h.make_attribute("slope", 0.5)])
+dense = h.make_function(
+    DOMAIN, "Dense", ["x", "w", "b"], ["y", "x"],
+    [n("Gemm", ["x", "w", "b"], ["t"]),
+     n("Constant", [], ["two"], value=nh.from_array(np.float32(3))),
+     n("Mul", ["t", "two"], ["u"]),
+     refers(n("Leaky", ["u"], ["y"], domain=DOMAIN), "slope", "slope",
+            onnx.AttributeProto.FLOAT)],
+    sets, ["slope"])
+w0, b0, w1, x = normal(20, 20), normal(20), normal(20, 20), normal(3, 20)
+graph = h.make_graph(
+    [n("Dense", ["x", "w0", "b0"], ["a", "same"], "first", domain=DOMAIN,
+       slope=0.25),
+     n("Dense", ["a", "w1", ""], ["b"], "second", domain=DOMAIN, slope=0.1),
+     n("Leaky", ["b"], ["c"], domain=DOMAIN),
+     n("Add", ["c", "same"], ["y"])],
+    "functions", [h.make_tensor_value_info("x", T.FLOAT, ["batch", 20])],
+    [h.make_tensor_value_info("y", T.FLOAT, ["batch", 20])],
+    [nh.from_array(w0, "w0"), nh.from_array(b0, "b0"),
+     nh.from_array(w1, "w1")])
+model = h.make_model(graph, opset_imports=sets, functions=[leaky, dense])
+model.ir_version = 8
+onnx.checker.check_model(model)
+onnx.save(model, os.path.join(folder, "functions.onnx"))
+# NumPy: the evaluators do not know such references.
+def leaky_numpy(x, slope):
+    return 2 * np.where(x < 0, slope * x, x).astype(np.float32)
+
+
+a = leaky_numpy(3 * (x @ w0 + b0), 0.25)
+y = leaky_numpy(leaky_numpy(3 * (a @ w1), 0.1), 0.5) + x
+np.save(os.path.join(folder, "functions.in0.npy"), x)
+np.save(os.path.join(folder, "functions.out0.npy"), y)
+# Each function calls the next one twice.
+chain = [h.make_function(
+    DOMAIN, f"F{i}", ["x"], ["y"],
+    [n(f"F{i + 1}", ["x"], ["t"], domain=DOMAIN),
+     n(f"F{i + 1}", ["t"], ["y"], domain=DOMAIN)], sets) for i in range(40)]
+graph = h.make_graph(
+    [n("F0", ["x"], ["y"], "bomb", domain=DOMAIN)], "calls",
+    [h.make_tensor_value_info("x", T.FLOAT, [2])],
+    [h.make_tensor_value_info("y", T.FLOAT, [2])])
+onnx.save(h.make_model(graph, opset_imports=sets, functions=chain),
+          os.path.join(folder, "calls.onnx"))
