@@ -92,10 +92,11 @@ static void put_begin(Buffer *out, const GemmKernelSpec *t,
       gemm_tmem_columns(s), block_sync(t), address_offset(t, r));
 }
 
-/* Other blocks of a cluster may still write to this block's shared memory. */
+/* The loads of all tiles precede a fence (put_half).  Other blocks of a cluster
+ * may still write to this block's shared memory. */
 static void put_end(Buffer *out, const GemmKernelSpec *t) {
   buffer_printf(out,
-                "ax_tcgen05_fence_before();\nax_sync_warp();\n%s();\n"
+                "ax_sync_warp();\n%s();\n"
                 "if (ax_warp() == 2) {\nax_tcgen05_fence_after();\n"
                 "ax_tmem_free(tensor, %u);\n}\n",
                 block_sync(t), gemm_tmem_columns(t->schedule));
