@@ -262,7 +262,7 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
     candidate.copy = COPY_TMA;
     for (candidate.warps_m = 1; candidate.warps_m <= 3; candidate.warps_m++)
       for (candidate.n = 32; candidate.n <= ATTENTION_MAX_WGMMA_COLUMNS;
-           candidate.n += 32)
+           candidate.n += 16)
         for (candidate.stages = 2; candidate.stages <= ATTENTION_MAX_STAGES;
              candidate.stages++) {
           candidate.m = 64 * candidate.warps_m;

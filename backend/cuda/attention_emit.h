@@ -52,7 +52,7 @@ void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
                             const AttentionGemms *p);
 void attention_put_trim_check(Buffer *out, const AttentionKernelSpec *t);
 void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
-                             uint32_t floats, const char *warp);
+                             const char *address);
 /* Appends the declarations of the row's maximum and sum for the epilogue, and
  * the stores of row statistics. */
 void attention_put_row_prologue(Buffer *out, const AttentionKernelSpec *t);
@@ -63,7 +63,7 @@ void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
 /* Offsets in shared memory.  The stages are at offset 0. */
 typedef struct AttentionSmem {
   uint32_t query_offset, stage_bytes, v_offset, epilogue_offset,
-      row_state_floats, barriers_offset, total_bytes;
+      barriers_offset, total_bytes;
 } AttentionSmem;
 AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s);
 

@@ -287,7 +287,9 @@ static void put_mma_kernel(Buffer *before, Buffer *out,
                 "float *const slabs = (float *)memory, *const slab = slabs "
                 "+ warp * %uu;\n",
                 16 * pitch);
-  attention_put_row_state(out, t, s->m * pitch, "warp");
+  char at[60];
+  snprintf(at, sizeof at, "slabs + %uu + warp * 32u", s->m * pitch);
+  attention_put_row_state(out, t, at);
   buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
                    "const int m_all = rows;\n");
   gemm_put_extent(out, &t->e, "n_all");

@@ -18,8 +18,9 @@ AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s) {
   r.stage_bytes = r.v_offset + round_up_aligned(smem_tile_bytes(&v));
   r.query_offset = s->stages * r.stage_bytes;
   r.epilogue_offset = r.query_offset + round_up_aligned(smem_tile_bytes(&a));
-  r.row_state_floats = s->m * gemm_epilogue_tile_pitch(&p->first.kv_schedule);
-  r.barriers_offset = r.epilogue_offset + r.row_state_floats * 4 + s->m * 8;
+  r.barriers_offset =
+      r.epilogue_offset +
+      s->m * gemm_epilogue_tile_pitch(&p->first.kv_schedule) * 4;
   r.total_bytes = r.barriers_offset + 8 * (1 + 4 * s->stages);
   return r;
 }

@@ -227,19 +227,18 @@ void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
   buffer_puts(out, "}\n");
 }
 
-/* Stores maximum and sum of the rows to shared memory, after the epilogue
- * tiles of the warps (`floats` floats), for the epilogue. */
+/* Stores maximum and sum of the 16 rows of a warp to shared memory at this
+ * address, for the epilogue. */
 void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
-                             uint32_t floats, const char *warp) {
+                             const char *address) {
   FragmentLayout h = fragment_layout_mma_c();
   if (!has_row_sums(t))
     return;
   buffer_printf(out,
-                "float2 *const carried = (float2 *)((float *)slabs + %uu) + %s "
-                "* 16u;\n"
+                "float2 *const carried = (float2 *)(%s);\n"
                 "#pragma unroll\nfor (int h = 0; h < 2; h++)\n"
                 "if (lane %% 4u == 0)\ncarried[h * 8 + ",
-                floats, warp);
+                address);
   layout_print(out, &h.thread_row, "lane");
   buffer_printf(out, "] = make_float2(%s, total[h]);\n",
                 t->shape->subtract_max ? "most[h]" : "0.0f");

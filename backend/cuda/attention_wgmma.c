@@ -126,15 +126,24 @@ static void put_pack_weights(Buffer *out, const AttentionKernelSpec *t) {
                 dtype_info[t->shape->value.dtype].name);
 }
 
-/* Ping-pong: a warpgroup that has issued its matmuls lets the other one
- * issue. */
-static void put_pingpong_barrier(Buffer *out, const AttentionKernelSpec *t,
-                                 bool begin) {
-  if (t->schedule->warps_m != 2)
+static bool has_order(const AttentionKernelSpec *t) {
+  return t->schedule->warps_m > 1 &&
+         t->schedule->warps_m <= ATTENTION_MAX_ORDERED_GROUPS;
+}
+
+/* The warpgroups take turns: one that has issued its matmuls lets the next one
+ * issue.  Barrier 1 + g is that of warpgroup g and of the one before it. */
+static void put_turn(Buffer *out, const AttentionKernelSpec *t, bool begin) {
+  uint32_t groups = t->schedule->warps_m;
+  if (!has_order(t))
     return;
-  buffer_puts(out, begin ? "ax_barrier_sync(1 + group, 256);\n"
-                         : "if (group == 0 || step + 1 < steps)\n"
-                           "ax_barrier_arrive(2 - group, 256);\n");
+  if (begin)
+    buffer_puts(out, "ax_barrier_sync(1 + group, 256);\n");
+  else
+    buffer_printf(out,
+                  "if (group < %uu || step + 1 < steps)\n"
+                  "ax_barrier_arrive(1 + (group + 1) %% %uu, 256);\n",
+                  groups - 1, groups);
 }
 
 /* The first tile, without a second matmul.  It is peeled off the loop, so that
@@ -153,10 +162,10 @@ static void put_first_step(Buffer *out, const AttentionKernelSpec *t,
 
 static void put_kv_step(Buffer *out, const AttentionKernelSpec *t,
                         AttentionGemms *p, const AttentionSmem *r) {
-  put_pingpong_barrier(out, t, true);
+  put_turn(out, t, true);
   put_qk_wgmma(out, t, p, r, "step");
   put_pv_wgmma(out, t, p, r, "step - 1");
-  put_pingpong_barrier(out, t, false);
+  put_turn(out, t, false);
   buffer_puts(out, "ax_wgmma_wait<1>();\nax_wgmma_hold(s);\n");
   put_consumer_release(out, t, 'b', "step");
   attention_put_scores(out, t, row_expr, column_expr);
@@ -173,9 +182,10 @@ static void put_kv_step(Buffer *out, const AttentionKernelSpec *t,
 
 static void put_kv_loop(Buffer *out, const AttentionKernelSpec *t,
                         AttentionGemms *p, const AttentionSmem *r) {
-  if (t->schedule->warps_m == 2)
-    buffer_puts(out, "if (group == 1 && steps > 1)\n"
-                     "ax_barrier_arrive(1, 256);\n");
+  if (has_order(t))
+    buffer_printf(
+        out, "if (group == %uu && steps > 1)\nax_barrier_arrive(1, 256);\n",
+        t->schedule->warps_m - 1);
   buffer_puts(out, "if (steps > 0) {\n{\n");
   put_first_step(out, t, p, r);
   buffer_puts(out, "}\nfor (unsigned step = 1; step < steps; step++) {\n");
@@ -213,7 +223,10 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
   buffer_puts(out, "ax_mbarrier_wait(full_a, 0);\n");
   put_kv_loop(out, t, p, r);
   attention_put_row_sums(out, t, p);
-  attention_put_row_state(out, t, r->row_state_floats, "(row / 16u)");
+  /* the queries of a warp are not needed any more */
+  snprintf(at, sizeof at, "memory + %uu + row * %uu", r->query_offset,
+           p->first.q_copy.tile.panel_bytes);
+  attention_put_row_state(out, t, at);
   buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
                    "const int m_all = rows;\n");
   gemm_put_extent(out, &t->e, "n_all");
