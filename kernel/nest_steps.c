@@ -14,15 +14,8 @@ typedef struct StepContext {
   uint32_t at; /* the first named loop */
 } StepContext;
 
-static const char *piece_name(const Nest *n, uint32_t at) {
-  uint32_t piece = nest_piece(n, at);
-  uint32_t name = n->names[n->loops[at].axis];
-  return piece ? arena_printf(n->arena, "i%u.%u", name, piece)
-               : arena_printf(n->arena, "i%u", name);
-}
-
 static const char *refuse(const StepContext *c, const char *reason) {
-  return arena_printf(c->n->arena, "%s %s", piece_name(c->n, c->at), reason);
+  return nest_loop_reason(c->n, c->at, reason);
 }
 
 static void insert_loop(Nest *n, uint32_t at, NestLoop loop) {

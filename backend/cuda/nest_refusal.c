@@ -17,15 +17,9 @@ typedef struct NestCheck {
   const CudaTarget *target;
 } NestCheck;
 
-static const char *piece_name(const Nest *n, uint32_t loop) {
-  return arena_printf(n->arena, "i%u.%u", n->names[n->loops[loop].axis],
-                      nest_piece(n, loop));
-}
-
 static const char *refuse(const NestCheck *c, uint32_t loop,
                           const char *reason) {
-  return arena_printf(c->nest->arena, "%s %s", piece_name(c->nest, loop),
-                      reason);
+  return nest_loop_reason(c->nest, loop, reason);
 }
 
 /* ---- loops ---- */
