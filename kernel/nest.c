@@ -1,6 +1,7 @@
 /* Loop nests as a schedule arranges them: queries. */
 #include "kernel/nest.h"
 #include "support/arena.h"
+#include "support/arena_text.h"
 
 Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names) {
   Nest *n = NEW(arena, Nest);
@@ -35,6 +36,12 @@ uint32_t nest_piece(const Nest *n, uint32_t at) {
   while ((at = nest_inner(n, at)) != NO_LOOP)
     piece++;
   return piece;
+}
+
+const char *nest_loop_reason(const Nest *n, uint32_t at, const char *reason) {
+  uint32_t piece = nest_piece(n, at), name = n->names[n->loops[at].axis];
+  return piece ? arena_printf(n->arena, "i%u.%u %s", name, piece, reason)
+               : arena_printf(n->arena, "i%u %s", name, reason);
 }
 
 uint32_t nest_find(const Nest *n, uint32_t axis, uint32_t piece) {

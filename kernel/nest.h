@@ -104,6 +104,8 @@ Nest *nest_after(const Nest *n, uint32_t steps);
 uint32_t nest_find(const Nest *n, uint32_t axis, uint32_t piece);
 /* Number of the piece of loop `at`. */
 uint32_t nest_piece(const Nest *n, uint32_t at);
+/* "i3.1 REASON" for loop `at`, in the arena of the nest. */
+const char *nest_loop_reason(const Nest *n, uint32_t at, const char *reason);
 /* The next loop of the same axis inside of loop `at`, or NO_LOOP. */
 uint32_t nest_inner(const Nest *n, uint32_t at);
 /* The unrolled loop that repeats its last iteration, or NO_LOOP. */

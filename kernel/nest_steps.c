@@ -14,15 +14,8 @@ typedef struct StepContext {
   uint32_t at; /* the first named loop */
 } StepContext;
 
-static const char *piece_name(const Nest *n, uint32_t at) {
-  uint32_t piece = nest_piece(n, at);
-  uint32_t name = n->names[n->loops[at].axis];
-  return piece ? arena_printf(n->arena, "i%u.%u", name, piece)
-               : arena_printf(n->arena, "i%u", name);
-}
-
 static const char *refuse(const StepContext *c, const char *reason) {
-  return arena_printf(c->n->arena, "%s %s", piece_name(c->n, c->at), reason);
+  return nest_loop_reason(c->n, c->at, reason);
 }
 
 static void insert_loop(Nest *n, uint32_t at, NestLoop loop) {
@@ -258,7 +251,7 @@ static const char *flatten(StepContext *c) {
   uint32_t first = c->at;
   if (n->flat.axis != NO_LOOP || n->stream.row_axis != NO_LOOP ||
       f.axis == MAX_KERNEL_AXES)
-    return refuse(c, "cannot be flattened: there is an axis that a step made");
+    return refuse(c, "cannot be flattened: a step has made an axis already");
   if (s->piece_count == 1)
     return refuse(c, "is one loop: name several");
   for (uint32_t j = 0; j < s->piece_count; j++) {
@@ -357,9 +350,10 @@ static const char *stream(StepContext *c) {
   NestLoop *rows = &n->loops[c->at];
   uint32_t second = nest_find(n, c->step->pieces[1].axis, 0);
   NestStream s;
-  if (n->stream.row_axis != NO_LOOP || n->flat.axis != NO_LOOP)
-    return refuse(c, "cannot share input rows: there is an axis that a step "
-                     "made");
+  if (n->stream.row_axis != NO_LOOP)
+    return refuse(c, "cannot share input rows: another loop does");
+  if (n->flat.axis != NO_LOOP)
+    return refuse(c, "cannot share input rows: there are flattened loops");
   if (second < c->at || rows->run != NEST_UNROLL ||
       nest_axis_is_reduced(n, rows->axis))
     return refuse(c, "must be rows that are unrolled, outside of the terms");

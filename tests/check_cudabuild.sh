@@ -82,6 +82,18 @@ call_module() { # call_module OPTIONS NAME=VALUE...
 }
 call_module '' FAKE_CAPABILITY=90
 call_module default FAKE_CAPABILITY=86 FAKE_PLAIN=1
+# Other schedules of passes without sums, for all sizes.
+"$AXON" build --target cuda:sm_90a --schedule -o gpu.so "$data" >chosen.axs
+sed 's/1: tile i0 32.*shared i0/1: tile i0 4; tile i1 24; tile i1 8;\
+    order i0.1, i1.2, i1.1, i0, i1; blocks i0.1; blocks i1.2; threads i0;\
+    threads i1/
+  s/tile \(i[0-9.]*\) 128; blocks/tile \1 96; blocks/' chosen.axs >other.axs
+grep -q 'tile i1 24' other.axs && grep -q ' 96; blocks' other.axs ||
+  fail "no schedule to change: $(cat chosen.axs)"
+"$AXON" build --target cuda:sm_90a --schedules other.axs -o gpu.so "$data" ||
+  fail 'cannot build gpu.so with other schedules'
+call_module '' FAKE_CAPABILITY=90
+"$AXON" build --target cuda:sm_90a,sm_80 -o gpu.so "$data"
 env LD_LIBRARY_PATH="$work" FAKE_CAPABILITY=75 python3 \
   "$here/tests/cuda_module.py" gpu.so gpu.json host.so host.json 2>&1 |
   grep -q 'this code does not support the GPU; it supports: sm_90a, sm_80' ||

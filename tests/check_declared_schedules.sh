@@ -115,7 +115,7 @@ do print (map sum (f32 x), nn.softmax (f32 x), transpose (f32 x) + 1.0)
 do print (f32 x * 2.0, sum ~axis:0 (f32 x), long x, attend q)
 END
 for arch in sm_80 sm_90a sm_100a; do
-  plan() { "$AXON" plan --target "cuda:$arch" "$@" gpu.axn; }
+  plan() { AXON_VERIFY=1 "$AXON" plan --target "cuda:$arch" "$@" gpu.axn; }
   plan --schedule >gpu.axs
   [ "$(grep -c "^kernel .* on $arch" gpu.axs)" -ge 9 ] ||
     fail "$arch: too few kernels: $(cat gpu.axs)"
@@ -156,13 +156,20 @@ refuse_gpu refused_gpu_tiles.axn 'transpose x + 1.0' refused_gpu_tiles
 cat >declared.axn <<'END'
 val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
 fun f x = map sum x
+fun turned x = transpose (force x) + 1.0
 schedule f =
   kernel map sum x on cuda
     1: by rows {threads=512 group=64}
-do print (f x)
+schedule turned =
+  kernel transpose (force x) + 1.0 on cuda
+    1: tile i0 16; tile i1 16; order i0.1, i1.1, i0, i1; blocks i0.1;
+       blocks i1.1; tile i0 4; threads i0; threads i1; shared i0
+do print (f x, turned x)
 END
-said 'thread groups of 64, blocks of 512' \
-  plan --target cuda:sm_90a --code declared.axn
+for text in 'thread groups of 64, blocks of 512' \
+  'transposed tiles of 16 along i0, blocks of 64'; do
+  said "$text" plan --target cuda:sm_90a --code declared.axn
+done
 "$AXON" declared.axn >out 2>&1
 grep -q 'not used' out && fail 'a schedule for GPUs is missed on the CPU'
 

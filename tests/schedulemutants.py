@@ -29,8 +29,8 @@ REFUSAL = re.compile(r"\bif \(([^;{}]*?)\)\n\s*"
                      r"return (?:refuse\(|arena_printf|\")", re.S)
 # Programs with a list of refusals, tests/schedules/refused_NAME, and steps of the
 # kernel that they are for.
-CASES = {"": "", "gemm": "by gemm", "micro": "by gemm", "micro_conv": "by gemm",
-         "softmax": "", "blur": "stream", "argmax": "", "gpu_tiles": "shared"}
+CASES = {"gpu_tiles": "shared", "": "", "gemm": "by gemm", "micro": "by gemm", "micro_conv": "by gemm",
+         "softmax": "", "blur": "stream", "argmax": ""}
 ON_GPU = ["--target", "cuda:sm_90a"]
 
 

@@ -12,9 +12,7 @@ typedef struct NestCheck {
 
 static const char *refuse(const NestCheck *c, uint32_t loop,
                           const char *reason) {
-  const Nest *n = c->nest;
-  return arena_printf(n->arena, "i%u.%u %s", n->names[n->loops[loop].axis],
-                      nest_piece(n, loop), reason);
+  return nest_loop_reason(c->nest, loop, reason);
 }
 
 /* ---- steps for GPUs ---- */

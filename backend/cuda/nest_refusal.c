@@ -17,15 +17,9 @@ typedef struct NestCheck {
   const CudaTarget *target;
 } NestCheck;
 
-static const char *piece_name(const Nest *n, uint32_t loop) {
-  return arena_printf(n->arena, "i%u.%u", n->names[n->loops[loop].axis],
-                      nest_piece(n, loop));
-}
-
 static const char *refuse(const NestCheck *c, uint32_t loop,
                           const char *reason) {
-  return arena_printf(c->nest->arena, "%s %s", piece_name(c->nest, loop),
-                      reason);
+  return nest_loop_reason(c->nest, loop, reason);
 }
 
 /* ---- loops ---- */
@@ -49,15 +43,15 @@ static const char *check_tiles(const NestCheck *c) {
   const Nest *n = c->nest;
   for (uint32_t j = 0; j < n->loop_count; j++) {
     uint32_t inner = nest_inner(n, j);
-    if (inner == NO_LOOP ||
-        n->loops[j].step == n->loops[inner].step * n->loops[inner].count)
-      continue;
-    return refuse(c, j,
-                  arena_printf(n->arena,
-                               "has tiles of %lld, and tiles of %lld in them, "
-                               "which do not fill them",
-                               (long long)n->loops[j].step,
-                               (long long)n->loops[inner].step));
+    if (inner != NO_LOOP &&
+        n->loops[j].step != n->loops[inner].step * n->loops[inner].count)
+      return refuse(
+          c, j,
+          arena_printf(n->arena,
+                       "has tiles of %lld, and tiles of %lld in them, "
+                       "which do not fill them",
+                       (long long)n->loops[j].step,
+                       (long long)n->loops[inner].step));
   }
   return NULL;
 }
@@ -68,12 +62,12 @@ static const char *check_unrolled(const NestCheck *c) {
   for (uint32_t j = 0; j < n->loop_count; j++)
     if (n->loops[j].run == NEST_UNROLL || n->loops[j].run == NEST_LANES)
       unrolled *= (double)n->loops[j].count;
-  return unrolled <= MAX_UNROLLED
-             ? NULL
-             : arena_printf(n->arena,
-                            "a thread would have %.0f unrolled iterations, and "
-                            "at most %d are",
-                            unrolled, MAX_UNROLLED);
+  if (unrolled > MAX_UNROLLED)
+    return arena_printf(n->arena,
+                        "a thread would have %.0f unrolled iterations, and at "
+                        "most %d are",
+                        unrolled, MAX_UNROLLED);
+  return NULL;
 }
 
 /* ---- threads and blocks ---- */
@@ -83,13 +77,14 @@ static const char *check_threads(const NestCheck *c) {
   double threads = 1;
   for (uint32_t j = 0; j < n->loop_count; j++)
     threads *= n->loops[j].run == NEST_THREAD ? (double)n->loops[j].count : 1;
-  if (!n->loop_count || (threads >= WARP && threads <= MAX_BLOCK_THREADS &&
-                         cuda_nest_threads(n) % WARP == 0))
-    return NULL;
-  return arena_printf(n->arena,
-                      "a block would have %.0f threads, and it has a multiple "
-                      "of %d, at most %d: tile a loop, and write `threads`",
-                      threads, WARP, MAX_BLOCK_THREADS);
+  if (n->loop_count &&
+      (threads > MAX_BLOCK_THREADS || cuda_nest_threads(n) % WARP))
+    return arena_printf(n->arena,
+                        "a block would have %.0f threads, and it has a "
+                        "multiple of %d, at most %d: tile a loop, and write "
+                        "`threads`",
+                        threads, WARP, MAX_BLOCK_THREADS);
+  return NULL;
 }
 
 static double index_count(const Nest *n, uint32_t axis) {
@@ -118,12 +113,12 @@ static const char *check_sizes(const NestCheck *c) {
     if (l->run == NEST_BLOCK)
       blocks *= l->count ? (double)l->count : count / step;
   }
-  return blocks < INT32_MAX
-             ? NULL
-             : arena_printf(n->arena,
-                            "there would be %.0f thread blocks, and at most %d "
-                            "run: tile the loops",
-                            blocks, INT32_MAX);
+  if (blocks > INT32_MAX)
+    return arena_printf(n->arena,
+                        "there would be %.0f thread blocks, and at most %d "
+                        "run: tile the loops",
+                        blocks, INT32_MAX);
+  return NULL;
 }
 
 /* ---- vectors ---- */
@@ -136,13 +131,13 @@ static const char *check_lanes(const NestCheck *c) {
   int64_t count = n->loops[lanes].count;
   if (n->loops[lanes].tail != TAIL_MASK)
     return refuse(c, lanes, "has lanes behind the end: write `mask`");
-  return count <= max && !(count & (count - 1))
-             ? NULL
-             : refuse(c, lanes,
-                      arena_printf(n->arena,
-                                   "has %lld lanes, and vectors have a power "
-                                   "of two, here at most %u",
-                                   (long long)count, max));
+  if (count > max || (count & (count - 1)))
+    return refuse(c, lanes,
+                  arena_printf(n->arena,
+                               "has %lld lanes, and vectors have a power of "
+                               "two, here at most %u",
+                               (long long)count, max));
+  return NULL;
 }
 
 /* ---- tiles in shared memory ---- */
@@ -177,14 +172,14 @@ static const char *check_tile_sides(const NestCheck *c) {
     else if (n->loops[j].run == NEST_BLOCK &&
              n->loops[j].axis == n->loops[last].axis)
       steps[1] = n->loops[j].step;
-  return steps[0] == side && steps[1] == side
-             ? NULL
-             : arena_printf(n->arena,
-                            "shared i%u: the tile of a block has %lld x %lld "
-                            "elements and %lld threads in a row: all three "
-                            "must be equal",
-                            n->names[near], (long long)steps[0],
-                            (long long)steps[1], (long long)side);
+  if (steps[0] != side || steps[1] != side)
+    return arena_printf(n->arena,
+                        "shared i%u: the tile of a block has %lld x %lld "
+                        "elements and %lld threads in a row: all three must "
+                        "be equal",
+                        n->names[near], (long long)steps[0],
+                        (long long)steps[1], (long long)side);
+  return NULL;
 }
 
 static const char *check_tile_bytes(const NestCheck *c) {
@@ -203,13 +198,13 @@ static const char *check_tile_bytes(const NestCheck *c) {
                         "and strided along i%u",
                         n->names[n->shared_axis],
                         n->names[n->loops[n->loop_count - 1].axis]);
-  return bytes <= max
-             ? NULL
-             : arena_printf(n->arena,
-                            "shared i%u: the tiles have %lld bytes, and a "
-                            "block has %lld of shared memory",
-                            n->names[n->shared_axis], (long long)bytes,
-                            (long long)max);
+  if (bytes > max)
+    return arena_printf(n->arena,
+                        "shared i%u: the tiles have %lld bytes, and a block "
+                        "has %lld of shared memory",
+                        n->names[n->shared_axis], (long long)bytes,
+                        (long long)max);
+  return NULL;
 }
 
 static const char *check_shared(const NestCheck *c) {
