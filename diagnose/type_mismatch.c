@@ -225,10 +225,11 @@ static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
     Diag *d = error_at(
         c, 305, o->span, "%s is %s", what,
         error_two_types(c, "%s; expected %s", part.actual, part.expected));
-    error_mark_type_origin(c, d, o, part.path, part.expected);
     if (error_is_tensor(expected) && !error_is_tensor(actual) &&
         actual->tag != TY_FUN)
       error_mark_comparison(c, d, o);
+    if (!d->mistake.file)
+      error_mark_type_origin(c, d, o, part.path, part.expected);
     error_mark_function_origin(c, d, o, actual, expected);
     return d;
   }
