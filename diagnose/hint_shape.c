@@ -207,6 +207,12 @@ void hint_rank(Checker *c, Diag *d, Type *actual, Type *expected,
                const Origin *o) {
   Shape *have = error_shape(c, actual), *wanted = error_shape(c, expected);
   uint32_t at;
+  if (shape_has_known_rank(have) && !shape_has_known_rank(wanted) &&
+      have->len && have->len + 1 == shape_min_rank(wanted) &&
+      wanted->axes[0].tag == SHAPE_SPLICE) {
+    hint_new_axis(c, d, o, 0, have, false);
+    return;
+  }
   if (!shape_has_known_rank(have) || !shape_has_known_rank(wanted) ||
       hint_star_or_one(c, d, o, have, wanted))
     return;

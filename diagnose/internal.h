@@ -201,6 +201,9 @@ bool hint_flatten(Checker *c, Diag *d, const Origin *o, Expr *e, Type *actual,
    of an argument, or of its field `path`. */
 void error_mark_type_origin(Checker *c, Diag *d, const Origin *o,
                             const char *path, Type *expected);
+/* For an argument that is no tensor: labels a comparison in the body of the
+   callee that takes it for one. */
+void error_mark_comparison(Checker *c, Diag *d, const Origin *o);
 /* For an argument that is a function: labels the places in its body that
    require another parameter than the callee gives to it. */
 void error_mark_function_origin(Checker *c, Diag *d, const Origin *o,

@@ -136,6 +136,24 @@ static void search_index(ParamSearch *s, const Expr *e) {
     s->d->help = "to keep the other axes, write `...`: x.[i, ...]";
 }
 
+/* x.[i, :], where nothing else tells the type of i. */
+static void search_index_position(ParamSearch *s, const Expr *e) {
+  const Shape *shape = error_shape(s->c, s->type);
+  for (uint32_t i = 0; shape && !shape->len && i < e->slice_count; i++) {
+    const Slice *item = &e->slices[i];
+    if (item->kind != SLICE_INDEX || !is_param(s, item->from))
+      continue;
+    const char *name = error_source_text(s->c, s->span);
+    mark(s, item->from, "an index without a known type is one integer");
+    s->d->mistake = item->from->span;
+    s->d->help = arena_printf(
+        s->c->arena,
+        "for a tensor of indices, annotate the parameter: (%s : i64[n])",
+        name ? name : "i");
+    return;
+  }
+}
+
 /* if x > 0.0 ...: one decision for all elements. */
 static void search_condition(ParamSearch *s, const Expr *test) {
   const Shape *shape = error_shape(s->c, s->type);
@@ -236,7 +254,7 @@ static void search_expr(void *search, Expr *e) {
   if (s->is_found)
     return;
   if (e->kind == EX_INDEX && s->type)
-    search_index(s, e);
+    search_index(s, e), search_index_position(s, e);
   else if (e->kind == EX_IF && s->type)
     search_condition(s, e->arg[0]);
   else if (e->kind == EX_BIN && e->op == BIN_APPEND && s->type)
@@ -340,6 +358,41 @@ void error_mark_type_origin(Checker *c, Diag *d, const Origin *o,
   if (k && has_requirement(c, expected))
     mark_type(c, d, k, param_pattern(k, o->arg.label, o->number), path,
               expected);
+}
+
+/* ---- comparisons ---- */
+
+static bool is_comparison(const Expr *e) {
+  return e->kind == EX_BIN && e->op >= BIN_EQ && e->op <= BIN_GE;
+}
+
+static void search_comparison(void *search, Expr *e) {
+  ParamSearch *s = search;
+  if (s->is_found)
+    return;
+  if (is_comparison(e) && (is_param(s, e->arg[0]) || is_param(s, e->arg[1]))) {
+    bool equality = e->op == BIN_EQ || e->op == BIN_NE;
+    mark(s, e, "of unknown types: compares tensors, element by element");
+    s->d->mistake = e->span;
+    s->d->help =
+        equality ? "to compare other values, write `equal x y`, or annotate "
+                   "the parameter"
+                 : "to compare other values, write `less x y`, or annotate the "
+                   "parameter";
+    return;
+  }
+  expr_visit_children(e, search_comparison, s);
+}
+
+void error_mark_comparison(Checker *c, Diag *d, const Origin *o) {
+  const Clause *k = o->kind == ORIGIN_ARG && o->arg.callee
+                        ? clause_of_call(o->arg.callee)
+                        : NULL;
+  const Pat *p = k ? param_pattern(k, o->arg.label, o->number) : NULL;
+  if (!is_users(c, p))
+    return;
+  ParamSearch s = {.c = c, .d = d, .span = p->span, .path = ""};
+  search_comparison(&s, k->body);
 }
 
 /* ---- sizes ---- */

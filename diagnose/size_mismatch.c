@@ -49,6 +49,8 @@ static bool recursive_call_error(Checker *c, const Origin *o, Diag **out) {
                name, size ? "size" : "shape", x, y);
   d->primary_label = error_two_types(c, "found %s, the parameter is %s",
                                      o->actual, o->expected);
+  if (!c->inference.recursive_call)
+    c->inference.recursive_call = d;
   const char *as = annotated_signature(c, o->arg.recursive_callee);
   const Clause *k = binding_clause(o->arg.recursive_callee);
   if (!k || !clause_is_annotated(k))
@@ -223,6 +225,22 @@ static void hint_list_sizes(Diag *d, const Origin *o) {
               "f32[?] list, or `forget x`";
 }
 
+/* The function of a loop changes an integer that its type follows as a size. */
+static void hint_loop_integer(Checker *c, Diag *d, const Constraint *k) {
+  const Origin *o = k->origin;
+  bool is_loop = o->prim == PRIM_ITERATE || o->prim == PRIM_WHILE ||
+                 o->prim == PRIM_FOLD || o->prim == PRIM_SCAN ||
+                 o->prim == PRIM_PROGRESS || o->prim == PRIM_LIST_FOLD;
+  int64_t step;
+  if (is_loop && !d->help && o->kind == ORIGIN_ARG && o->actual &&
+      ty_norm(c, o->actual)->tag == TY_FUN &&
+      dim_is_int(dim_sub(c->dims, dim_resolve(c->dims, k->left),
+                         dim_resolve(c->dims, k->right)),
+                 &step))
+    d->help = "if each iteration changes an integer of the state, annotate it, "
+              "as in (x, i : int)";
+}
+
 /* A value has another size than expected.  `multiple` is a better text, if
    given. */
 static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
@@ -235,6 +253,7 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
   if (!hint_concat_axis(c, d, o) && o->actual && o->expected)
     hint_axis_order(c, d, o, o->expr, o->actual, o->expected);
   hint_list_sizes(d, o);
+  hint_loop_integer(c, d, k);
   TypeDiff part;
   bool found =
       o->actual && o->expected &&

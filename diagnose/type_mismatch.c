@@ -225,7 +225,11 @@ static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
     Diag *d = error_at(
         c, 305, o->span, "%s is %s", what,
         error_two_types(c, "%s; expected %s", part.actual, part.expected));
-    error_mark_type_origin(c, d, o, part.path, part.expected);
+    if (error_is_tensor(expected) && !error_is_tensor(actual) &&
+        actual->tag != TY_FUN)
+      error_mark_comparison(c, d, o);
+    if (!d->mistake.file)
+      error_mark_type_origin(c, d, o, part.path, part.expected);
     error_mark_function_origin(c, d, o, actual, expected);
     return d;
   }
@@ -491,8 +495,34 @@ static Type *find_not_stackable(Checker *c, Type *actual, Type *expected) {
   return part;
 }
 
+static bool is_within(Span inner, Span outer) {
+  return inner.file == outer.file && inner.start >= outer.start &&
+         inner.end <= outer.end;
+}
+
+/* A part of an argument, after another argument of the call was reported with
+   the same two types. */
+static bool is_reported_in_call(Checker *c, Type *actual, Type *expected,
+                                const Origin *o) {
+  const char *found = ty_text(c, actual), *wanted = ty_text(c, expected);
+  for (uint32_t i = 0;
+       o->kind == ORIGIN_ELEMENT && i < c->solver.contradicted.len; i++) {
+    const Origin *other = c->solver.contradicted.at[i];
+    bool is_same = origin_arg_count(other) && other->actual &&
+                   other->expected &&
+                   strcmp(ty_text(c, other->actual), found) == 0 &&
+                   strcmp(ty_text(c, other->expected), wanted) == 0;
+    for (uint32_t j = 0; is_same && j < other->arg.arg_count; j++)
+      if (is_within(o->span, other->arg.args[j].expr->span))
+        return true;
+  }
+  return false;
+}
+
 void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
+  if (is_reported_in_call(c, actual, expected, o))
+    return;
   bool swapped = swapped_arguments(c, actual, expected, o);
   VEC_PUSH(c->arena, c->solver.contradicted, o);
   if (!o->actual)

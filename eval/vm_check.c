@@ -123,6 +123,14 @@ static bool check_symbolically(Eval *vm, const CoreCheck *check,
   return true;
 }
 
+/* An inequality that bounds an index: the kernel checks each access.  Other
+   conditions hold for no access, as that of `set`, which compares positions. */
+static bool is_checked_by_kernel(const CoreCheck *check) {
+  enum { INDEX_OUT_OF_BOUNDS = 307 };
+  return check->kind == CHECK_LE && check->diag &&
+         check->diag->code == INDEX_OUT_OF_BOUNDS;
+}
+
 void vm_check(Eval *vm, const CoreCheck *check, const Value *at) {
   if (vm_is_aot_tracing(vm) && check_symbolically(vm, check, at))
     return;
@@ -138,8 +146,7 @@ void vm_check(Eval *vm, const CoreCheck *check, const Value *at) {
   CheckTruth conclusion = evaluate_check(check->kind, at[0], at[1]);
   if (conclusion == TRUTH_FALSE)
     fail_check(vm, check, at[0].i, at[1].i);
-  if (conclusion == TRUTH_SYMBOLIC && check->kind != CHECK_LE &&
+  if (conclusion == TRUTH_SYMBOLIC && !is_checked_by_kernel(check) &&
       !(check->kind == CHECK_EQ && vm_is_equal_in_rows(vm, at[0], at[1])))
     vm_int(vm, at[at[0].tag == DT_I64]);
-  /* an inequality of indices: the kernel checks each access */
 }

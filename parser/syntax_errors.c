@@ -315,6 +315,15 @@ static const char *help_in_context(int seen, int context) {
   }
 }
 
+/* True after the first name in the parentheses of f(x = 1). */
+static bool begins_call(const SyntaxError *e) {
+  int i = 0;
+  while (i < e->stack_len && e->stack[i] != TOK_LPAREN)
+    i++;
+  return i == 1 && (stack_has(e, 2, "post") || stack_has(e, 2, "app") ||
+                    stack_has(e, 2, "args"));
+}
+
 /* Guesses from the token, and from what precedes it. */
 static const char *help_after_expr(const SyntaxError *e,
                                    SyntaxContext context) {
@@ -328,7 +337,8 @@ static const char *help_after_expr(const SyntaxError *e,
   case TOK_EQUAL:
     if (bare)
       return "define a value with `val x = e`, a function with `fun f x = e`";
-    if (context.token == TOK_LPAREN && stack_at(e, 1) == TOK_COMMA)
+    if (context.token == TOK_LPAREN &&
+        (stack_at(e, 1) == TOK_COMMA || begins_call(e)))
       return "write a labelled argument as `~axis:0`, without parentheses and "
              "commas: `sum ~axis:0 x`; to compare, write `==`";
     return stack_has(e, 1, "post") || stack_has(e, 1, "args")

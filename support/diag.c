@@ -137,12 +137,25 @@ static bool has_error(const Diags *diags, uint32_t from, const Diag *warning) {
   return false;
 }
 
+static bool repeats_mistake(const Diags *diags, uint32_t from, uint32_t at) {
+  Span span = diags->all.at[at]->mistake;
+  for (uint32_t i = from; span.file && i < at; i++) {
+    Span other = diags->all.at[i]->mistake;
+    if (other.file == span.file && other.start == span.start &&
+        other.end == span.end)
+      return true;
+  }
+  return false;
+}
+
 void diags_drop_explained(Diags *diags, uint32_t from) {
   VEC(Diag *) kept = {0};
   for (uint32_t i = from; i < diags->all.len; i++) {
     Diag *d = diags->all.at[i];
     if (d->severity == SEV_WARNING && has_error(diags, from, d))
       diags->warnings--;
+    else if (d->severity == SEV_ERROR && repeats_mistake(diags, from, i))
+      diags->errors--;
     else
       VEC_PUSH(diags->arena, kept, d);
   }

@@ -55,6 +55,8 @@ typedef struct Diag {
   const char *note;           /* may have several lines, or NULL */
   const char *help;           /* or NULL */
   const struct Diag *cause;   /* a warning about the same mistake; or NULL */
+  Span mistake; /* the place to correct, which several errors may have; no file:
+                   the primary span */
   const char *counterexample; /* "fails at h = 350: 20 meets 21"; or NULL */
   const struct Diag
       *previous_in_bucket; /* an earlier diagnostic with the same hash key */
@@ -78,7 +80,8 @@ Diag *diag_warning(Diags *diags, uint16_t code, Span span, const char *format,
                    ...) PRINTF_LIKE(4, 5);
 
 /* Removes the warnings since `from` that are causes of errors since `from`, or
-   have the primary span of one. */
+   have the primary span of one; and errors with the same mistake as an earlier
+   one. */
 void diags_drop_explained(Diags *diags, uint32_t from);
 
 /* Adds a note; it does not count as an error. */

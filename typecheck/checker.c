@@ -61,6 +61,7 @@ Checker *checker_new(Arena *session, Sources *sources, Interner *interner,
   c->names.prelude->library = true;
   map_init(&c->names.library_modules, session);
   map_init(&c->inference.retracted_singletons, session);
+  map_init(&c->inference.reversed_guesses, session);
   map_init(&c->inference.expansions, session);
   map_init(&c->sizes.defined, session);
   map_init(&c->sizes.used, session);

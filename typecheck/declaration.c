@@ -270,7 +270,7 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->inference.depth = c->inference.work = 0;
   assumptions_renew_effort(c->facts.loaded);
   c->inference.binding_group = NULL;
-  c->inference.used_early = NULL;
+  c->inference.used_early = c->inference.recursive_call = NULL;
   c->inference.needs_recheck = c->inference.meets_error = false;
   c->solver.serial = c->solver.max_unclaimed = 0;
   c->solver.current_constraint = NULL;
@@ -427,6 +427,27 @@ void checker_forget_facts(Checker *c, const Assumption *facts) {
   c->facts.assumptions = f;
 }
 
+/* A recursive call with another shape makes all sizes of its function differ:
+   drops these errors. */
+static void drop_size_errors(Checker *c, Diags *diags, uint32_t from) {
+  enum { SIZES_DIFFER = 302, NO_BROADCAST = 303 };
+  uint32_t kept = from;
+  bool is_reported = false;
+  for (uint32_t i = from; i < diags->all.len; i++)
+    is_reported |= diags->all.at[i] == c->inference.recursive_call;
+  for (uint32_t i = from; i < diags->all.len && is_reported; i++) {
+    Diag *d = diags->all.at[i];
+    bool follows = d->severity == SEV_ERROR && d != c->inference.recursive_call &&
+                   (d->code == SIZES_DIFFER || d->code == NO_BROADCAST);
+    if (follows)
+      diags->errors--;
+    else
+      diags->all.at[kept++] = d;
+  }
+  if (is_reported)
+    diags->all.len = kept;
+}
+
 static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
                        Checked *out) {
   begin_dec(c, module, diags);
@@ -434,6 +455,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   Bindings bound = {0};
   c->inference.pattern_bindings = &bound;
   uint32_t errors = diags->errors, undetermined = c->sizes.undetermined.len;
+  uint32_t reported = diags->all.len;
   *out = (Checked){0};
   CoreDec *d = NULL;
   Type *type = NULL;
@@ -448,6 +470,8 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
     return false;
   if (diags->errors == errors)
     solve_residual(c);
+  if (c->inference.recursive_call)
+    drop_size_errors(c, diags, reported);
   /* the equations are wrong, so ignore what they determined */
   if (diags->errors > errors) {
     define_failed_dec(c, dec);
@@ -516,44 +540,105 @@ static void fail_recheck(Checker *c, Dec *dec) {
   define_failed_dec(c, dec);
 }
 
-bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
-                 Checked *out) {
-  Assumption *assumptions = c->facts.assumptions;
-  uint32_t refs = refs_mark(c);
+/* What a pass over a declaration adds to, so that another pass can begin
+   anew. */
+typedef struct PassStart {
+  uint32_t errors, warnings, diags, refs, unproved, deferred, unsized,
+      undetermined, names;
+  CheckStats stats;
+  Assumption *assumptions;
+} PassStart;
+
+static PassStart pass_start(Checker *c, const Module *module,
+                            const Diags *diags) {
+  return (PassStart){.errors = diags->errors,
+                     .warnings = diags->warnings,
+                     .diags = diags->all.len,
+                     .refs = refs_mark(c),
+                     .unproved = c->notes.unproved.len,
+                     .deferred = c->notes.deferred.len,
+                     .unsized = c->sizes.unsized_values.len,
+                     .undetermined = c->sizes.undetermined.len,
+                     .names = module->bindings.len,
+                     .stats = c->notes.stats,
+                     .assumptions = c->facts.assumptions};
+}
+
+static void pass_undo(Checker *c, Module *module, Diags *diags,
+                      const PassStart *from) {
+  module_undo(module);
+  module->bindings.len = from->names;
+  refs_truncate(c, from->refs);
+  diags->errors = from->errors;
+  diags->warnings = from->warnings;
+  diags->all.len = from->diags;
+  c->notes.stats = from->stats;
+  c->notes.unproved.len = from->unproved;
+  c->notes.deferred.len = from->deferred;
+  c->sizes.unsized_values.len = from->unsized;
+  c->sizes.undetermined.len = from->undetermined;
+  c->facts.assumptions = from->assumptions;
+}
+
+/* A second pass is needed with some singletons retracted. */
+static bool check_rounds(Checker *c, Module *module, Dec *dec, Diags *diags,
+                         Checked *out) {
+  PassStart start = pass_start(c, module, diags);
   map_init(&c->inference.retracted_singletons, c->arena);
   map_init(&c->inference.expansions, c->arena);
   for (int round = 0;; round++) {
-    uint32_t errors = diags->errors, warnings = diags->warnings;
-    uint32_t kept = diags->all.len;
-    CheckStats stats = c->notes.stats;
-    uint32_t unproved = c->notes.unproved.len, deferred = c->notes.deferred.len;
-    uint32_t unsized = c->sizes.unsized_values.len,
-             undetermined = c->sizes.undetermined.len;
+    c->inference.guesses.len = 0;
     bool ok = check_within_limits(c, module, dec, diags, out);
     bool last = !c->inference.needs_recheck || round == 8;
-    if (c->inference.needs_recheck && last && diags->errors == errors)
+    if (c->inference.needs_recheck && last && diags->errors == start.errors)
       fail_recheck(c, dec);
-    if (last) {
-      refs_finish(c, refs, module, dec);
+    if (last)
       return ok;
-    }
-    refs_truncate(c, refs);
-    diags->errors = errors; /* second pass, with some singletons retracted */
-    diags->warnings = warnings;
-    diags->all.len = kept;
-    c->notes.stats = stats;
-    c->notes.unproved.len = unproved;
-    c->notes.deferred.len = deferred;
-    c->sizes.unsized_values.len = unsized;
-    c->sizes.undetermined.len = undetermined;
-    c->facts.assumptions = assumptions;
+    pass_undo(c, module, diags, &start);
   }
+}
+
+/* Another pass over a declaration.  False after an error. */
+static bool check_again(Checker *c, Module *module, Dec *dec, Diags *diags,
+                        Checked *out, const PassStart *start) {
+  pass_undo(c, module, diags, start);
+  return check_rounds(c, module, dec, diags, out) &&
+         diags->errors == start->errors;
+}
+
+/* Checks a declaration with an error under other guesses.  If that fails, too,
+   reports the errors under the first ones. */
+static bool check_guesses(Checker *c, Module *module, Dec *dec, Diags *diags,
+                          Checked *out, const PassStart *start) {
+  enum { MAX_PASSES = 4 };
+  bool ok = false;
+  for (int i = 0; !ok && i < MAX_PASSES && guesses_reverse_all(c); i++)
+    ok = check_again(c, module, dec, diags, out, start);
+  if (ok && guesses_reverse_wrong(c) &&
+      check_again(c, module, dec, diags, out, start))
+    return true;
+  map_init(&c->inference.reversed_guesses, c->arena);
+  pass_undo(c, module, diags, start);
+  return check_rounds(c, module, dec, diags, out);
+}
+
+bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
+                 Checked *out) {
+  PassStart start = pass_start(c, module, diags);
+  map_init(&c->inference.reversed_guesses, c->arena);
+  bool ok = check_rounds(c, module, dec, diags, out);
+  if (diags->errors > start.errors && c->inference.guesses.len)
+    ok = check_guesses(c, module, dec, diags, out, &start);
+  refs_finish(c, start.refs, module, dec);
+  return ok;
 }
 
 Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags) {
   begin_dec(c, module, diags);
   map_init(&c->inference.retracted_singletons, c->arena);
   map_init(&c->inference.expansions, c->arena);
+  map_init(&c->inference.reversed_guesses, c->arena);
+  c->inference.guesses.len = 0;
   uint32_t errors = diags->errors;
   c->inference.effect = effect_var(c);
   c->inference.level = 1;

@@ -208,8 +208,10 @@ static void infer_index_position(Indexing *x, Slice *s, CoreSlice *out) {
   ShapeAxis axis = next_base_axis(x, s->span);
   Dim *size = size_of_axis(c, axis);
   Type *n = ty_norm(c, t);
-  if (n->tag == TY_VAR) { /* unknown: treat as an integer */
-    Type *i = ty_int(c, meta_integer(c, s->span));
+  if (n->tag == TY_VAR) {
+    Type *i = guess_assume(c, s->from, s->from)
+                  ? ty_int(c, meta_integer(c, s->span))
+                  : ty_tensor(c, elem_meta(c, CLASS_INT), shape_meta(c), NULL);
     unify(c, n, i, index_origin(c, s->span, x->axes_taken, x->base));
     n = ty_norm(c, n);
   }
@@ -228,7 +230,7 @@ static void infer_index_position(Indexing *x, Slice *s, CoreSlice *out) {
   take_base_axis(x, axis);
   Shape *shape = shape_norm(c, n->tensor.shape);
   if (shape->len == 1 && shape->axes[0].tag == SHAPE_SPLICE &&
-      !shape->axes[0].var->skolem) { /* unknown rank: treat as a scalar */
+      !shape->axes[0].var->skolem && guess_assume(c, s->from, s->from)) {
     shape_bind(c, shape->axes[0].var, shape_new(c, 0));
     shape = shape_norm(c, n->tensor.shape);
   }

@@ -156,10 +156,18 @@ static bool is_generic(Checker *c, Type *t) {
   return t->tag == TY_VAR && t->var->skolem;
 }
 
+static bool is_unknown(Checker *c, Type *t) {
+  t = ty_norm(c, t);
+  return t->tag == TY_VAR && !t->var->skolem;
+}
+
 static bool compares_structures(Checker *c, const Expr *e, Type **types) {
-  return e->op >= BIN_EQ && e->op <= BIN_GE &&
-         (is_structure(c, types[0]) || is_structure(c, types[1]) ||
-          (is_generic(c, types[0]) && is_generic(c, types[1])));
+  if (e->op < BIN_EQ || e->op > BIN_GE)
+    return false;
+  if (is_unknown(c, types[0]) && is_unknown(c, types[1]))
+    return !guess_assume(c, e, e->arg[0]);
+  return is_structure(c, types[0]) || is_structure(c, types[1]) ||
+         (is_generic(c, types[0]) && is_generic(c, types[1]));
 }
 
 static PrimId prim_of_op(BinOp op) {

@@ -20,9 +20,19 @@ typedef struct PolyrecUse {
 
 /* ---- the scheme of an annotation ---- */
 
+/* (x : f32[n]), and tuples of such patterns. */
+static bool pattern_is_annotated(const Pat *p) {
+  if (p->kind != PAT_TUPLE || !p->arg_count)
+    return p->kind == PAT_ASCRIBE;
+  for (uint32_t i = 0; i < p->arg_count; i++)
+    if (!pattern_is_annotated(p->args[i]))
+      return false;
+  return true;
+}
+
 bool clause_is_annotated(const Clause *k) {
   for (uint32_t i = 0; i < k->param_count; i++)
-    if (!k->params[i].type && k->params[i].pat->kind != PAT_ASCRIBE)
+    if (!k->params[i].type && !pattern_is_annotated(k->params[i].pat))
       return false;
   return k->result != NULL;
 }
@@ -65,6 +75,15 @@ static void note_unsolved_shape(void *arg, ShapeVar *v) {
   h->any |= v->level != LEVEL_GENERIC && v->level >= h->c->inference.level;
 }
 
+static Type *annotated_pattern_type(Checker *c, const Pat *p) {
+  if (p->kind != PAT_TUPLE)
+    return annot_type(c, p->type, ANNOT_PARAM);
+  Type **parts = NEW_ARRAY(c->arena, Type *, p->arg_count);
+  for (uint32_t i = 0; i < p->arg_count; i++)
+    parts[i] = annotated_pattern_type(c, p->args[i]);
+  return ty_tuple(c, p->arg_count, parts);
+}
+
 Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
   if (!clause_is_annotated(k))
     return NULL;
@@ -75,9 +94,9 @@ Scheme *annotated_scheme(Checker *c, Clause *k, Type *skeleton) {
   c->names.collected_givens = &given;
   Type **params = NEW_ARRAY(c->arena, Type *, n);
   for (uint32_t i = 0; i < n; i++)
-    params[i] = annot_type(
-        c, k->params[i].type ? k->params[i].type : k->params[i].pat->type,
-        ANNOT_PARAM);
+    params[i] = k->params[i].type
+                    ? annot_type(c, k->params[i].type, ANNOT_PARAM)
+                    : annotated_pattern_type(c, k->params[i].pat);
   annot_givens(c, k->given, ANNOT_PARAM, false);
   Scope *named = c->names.scope;
   Type *t = annot_type(c, k->result, ANNOT_RESULT);

@@ -664,9 +664,17 @@ typedef struct ApplicationHead { /* head of the current application */
   uint32_t arg_count;
 } ApplicationHead;
 
+/* Of the type of a value that was not known yet (guess.c). */
+typedef struct Guess {
+  const Expr *expr;  /* an index, or a comparison */
+  const Expr *value; /* the index, or a side of the comparison */
+} Guess;
+
 typedef struct Inference { /* inference of the current declaration */
   Span dec_span;           /* span of this declaration */
   struct Diag *used_early; /* its error about a name that is declared below */
+  /* its error about a recursive call with another shape, which others follow */
+  struct Diag *recursive_call;
   uint32_t level;
   uint32_t depth; /* nesting depth of expressions and aliases */
   uint32_t work;  /* type-walk steps of this declaration (charge_work) */
@@ -686,6 +694,8 @@ typedef struct Inference { /* inference of the current declaration */
                                there, from the first pass */
   Map expansions;     /* maps an Expr to the function that replaces it: all
                          passes use the same, for retracted_singletons */
+  VEC(Guess) guesses;   /* of this pass */
+  Map reversed_guesses; /* maps an Expr to a flag: the reverse holds */
   bool meets_error;   /* a part of it has an unknown type, because of an
                          error elsewhere */
   bool needs_recheck; /* retracted_singletons grew: check once more */
