@@ -26,7 +26,8 @@ enum { MAX_DEFINES = 64, MAX_EXPRS = 64, MAX_ENTRIES = 64, MAX_SETTINGS = 64 };
 typedef struct Options {
   const char *verb;
   bool quiet, check, stats, list_unproved, strict, plain, json, show_code,
-      show_schedule, dry_run, stable, install, uninstall, user, external;
+      show_schedule, dry_run, stable, install, uninstall, user, external,
+      measure;
   const char *exprs[MAX_EXPRS];
   uint32_t expr_count;
   const char *stage;         /* or NULL */

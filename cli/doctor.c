@@ -370,12 +370,85 @@ static void measure_peak_rates(void) {
     report_missing("cannot save the limits", "see `cache` above");
 }
 
+/* ---- the core ---- */
+
+static void put_core_rates(const CoreRates *from, const double *spread) {
+  CoreRates r = *from;
+  printf("\n%s\n", r.measured ? "core, per cycle" : "core (typical values)");
+  for (uint32_t k = 0; k < CORE_RATE_COUNT; k++) {
+    const CoreRateInfo *info = &core_rate_info[k];
+    bool is_clock = k == 0, keeps = spread && spread[k] > MAX_RATE_SPREAD;
+    printf("  %-28s %9.2f  %s", info->text,
+           *core_rate(&r, k) / (is_clock ? 1e9 : 1),
+           is_clock ? "GHz" : info->unit);
+    if (keeps)
+      printf(" (kept: two measurements differed by %.0f %%)", 100 * spread[k]);
+    putchar('\n');
+  }
+}
+
+/* Measures and saves the rates of the core.  Returns false if that is not
+ * possible; *out is then what the cost model uses. */
+static bool measure_core(CoreRates *out, double spread[CORE_RATE_COUNT],
+                         bool *saved) {
+  *saved = false;
+  if (!machine_measure_core(out, spread)) {
+    *out = *machine_core_rates();
+    return false;
+  }
+  *saved = machine_save_core_rates(out, spread);
+  return true;
+}
+
+static void put_core(bool measure) {
+  CoreRates r;
+  double spread[CORE_RATE_COUNT];
+  bool saved;
+  if (!measure) {
+    if (machine_core_rates()->measured)
+      put_core_rates(machine_core_rates(), NULL);
+    return;
+  }
+  bool measured = measure_core(&r, spread, &saved);
+  put_core_rates(&r, measured ? spread : NULL);
+  if (!measured)
+    report_missing("cannot measure the core: too little memory, or this axon "
+                   "was\n              built without optimization",
+                   "build it with -O2");
+  else if (!saved)
+    report_missing("cannot save the rates of the core", "see `cache` above");
+}
+
+static void json_core(Buffer *out, bool measure) {
+  CoreRates r = *machine_core_rates();
+  double spread[CORE_RATE_COUNT];
+  bool saved, measured = measure && measure_core(&r, spread, &saved);
+  json_open(out, "core", '{');
+  json_key(out, "measured");
+  buffer_puts(out, r.measured ? "true" : "false");
+  for (uint32_t k = 0; k < CORE_RATE_COUNT; k++) {
+    json_key(out, core_rate_info[k].key);
+    buffer_printf(out, "%.6g", *core_rate(&r, k));
+  }
+  json_open(out, "cache_bytes", '[');
+  for (int k = 0; k < CORE_BOUNDARIES; k++)
+    buffer_printf(out, "%s%.0f", k ? "," : "", r.cache_bytes[k]);
+  buffer_puts(out, "]");
+  json_open(out, "kept", '[');
+  for (uint32_t k = 0; k < CORE_RATE_COUNT && measured; k++)
+    if (spread[k] > MAX_RATE_SPREAD) {
+      json_comma(out);
+      json_quote(out, core_rate_info[k].key);
+    }
+  buffer_puts(out, "]}");
+}
+
 static void json_rates(Buffer *out, const char *name, const double rate[2]) {
   json_open(out, name, '[');
   buffer_printf(out, "%.6g,%.6g]", rate[0], rate[1]);
 }
 
-static void put_json(void) {
+static void put_json(bool measure) {
   static const char *const from[] = {"1", "2", "3", "memory"};
   PeakRates l;
   if (machine_measure_peak_rates(&l))
@@ -403,6 +476,7 @@ static void put_json(void) {
   json_rates(&out, "stream", l.nontemporal_bandwidth);
   json_key(&out, "fork");
   buffer_printf(&out, "%.6g", l.fork_join_seconds);
+  json_core(&out, measure);
   json_gpu(&out);
   buffer_puts(&out, "}\n");
   fwrite(out.text, 1, out.len, stdout);
@@ -411,13 +485,13 @@ static void put_json(void) {
 
 int verb_doctor(int argc, char **argv) {
   Options o;
-  int status = options_parse(&o, "doctor", "j", argc, argv);
+  int status = options_parse(&o, "doctor", "jr", argc, argv);
   if (status >= 0)
     return status;
   if (o.arg_count)
     return usage_error("doctor", "it takes no arguments");
   if (o.json) {
-    put_json();
+    put_json(o.measure);
     return terminal_flush(EXIT_OK);
   }
   puts("axon " AXON_VERSION);
@@ -426,6 +500,7 @@ int verb_doctor(int argc, char **argv) {
   put_gpu();
   put_cache();
   measure_peak_rates();
+  put_core(o.measure);
   if (!missing_count)
     puts("\nNothing is missing.");
   return terminal_flush(missing_count ? EXIT_DIAGNOSTICS : EXIT_OK);

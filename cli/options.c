@@ -55,7 +55,8 @@ enum {
   LONG_TIMEOUT,
   LONG_BODY,
   LONG_SEARCH,
-  LONG_PASSAGES
+  LONG_PASSAGES,
+  LONG_MEASURE
 };
 
 typedef struct OptionSpec {
@@ -112,6 +113,7 @@ static const OptionSpec option_specs[] = {
     {'H', {"body", required_argument, NULL, LONG_BODY}},
     {'M', {"search", required_argument, NULL, LONG_SEARCH}},
     {'M', {"passages", required_argument, NULL, LONG_PASSAGES}},
+    {'r', {"measure", no_argument, NULL, LONG_MEASURE}},
 };
 
 typedef struct GetoptTables {
@@ -298,6 +300,9 @@ static int apply_option(Options *o, int option) {
     return -1;
   case LONG_JSON:
     o->json = true;
+    return -1;
+  case LONG_MEASURE:
+    o->measure = true;
     return -1;
   case LONG_CODE:
     o->show_code = true;

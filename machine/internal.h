@@ -4,6 +4,8 @@
 
 #include "machine/machine.h"
 
+#include <stdio.h>
+
 /* Loops for timing, for one vector width (microbenchmarks.c).  Sizes are
  * multiples of 256 bytes; addresses are multiples of 64 bytes. */
 typedef struct Microbenchmarks {
@@ -17,7 +19,21 @@ typedef struct Microbenchmarks {
   uint32_t bf16_flops_per_round;
   float (*dot_bf16)(
       int64_t rounds); /* NULL if the CPU lacks these instructions */
+  /* For the core: MICRO_STEPS multiply-adds of each round, of f64, or each of
+   * which waits for the one before; loads and stores of `bytes` bytes. */
+  double (*multiply_add_f64)(int64_t rounds);
+  float (*dependent)(int64_t rounds);
+  void (*load)(const char *from, size_t bytes);
+  void (*store)(char *to, size_t bytes);
 } Microbenchmarks;
+enum { MICRO_STEPS = 12 };
 Microbenchmarks machine_microbenchmarks(uint32_t vector_bytes);
+
+/* ---- peak_rates.c: files of the machine, in the folder of artifacts ---- */
+
+/* Opens the file `kind` of this machine to read; NULL if there is none. */
+FILE *machine_file_read(const char *kind);
+/* Replaces it.  Returns false if no folder is available. */
+bool machine_file_write(const char *kind, const char *text, size_t len);
 
 #endif

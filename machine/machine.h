@@ -62,4 +62,55 @@ bool machine_measure_peak_rates(PeakRates *out);
  * bandwidths, since they vary by the hour on some machines. */
 bool machine_save_peak_rates(PeakRates *rates);
 
+/* ---- the core, for the cost model (kernel/cost_model.h) ---- */
+
+typedef enum CoreType {
+  CORE_F32,
+  CORE_F64,
+  CORE_BF16,
+  CORE_TYPE_COUNT
+} CoreType;
+
+/* Between L1 and L2, L2 and L3, the last cache and memory. */
+enum { CORE_BOUNDARIES = 3 };
+
+/* What one core does per cycle; see core_rates.def. */
+typedef struct CoreRates {
+  bool measured; /* false: the reference */
+  double clock_hz;
+  double fma_per_cycle[CORE_TYPE_COUNT]; /* vectors */
+  double fma_latency;                    /* cycles */
+  double loads_per_cycle, stores_per_cycle, issue_per_cycle;
+  double bytes_per_cycle[CORE_BOUNDARIES];
+  double task_cycles;                  /* to start one of many tasks */
+  double cache_bytes[CORE_BOUNDARIES]; /* from the operating system */
+} CoreRates;
+
+enum { CORE_RATE_COUNT = 12 };
+typedef struct CoreRateInfo {
+  const char *key, *unit, *text;
+  double reference;
+} CoreRateInfo;
+extern const CoreRateInfo core_rate_info[CORE_RATE_COUNT];
+/* The rate of this number. */
+double *core_rate(CoreRates *r, uint32_t index);
+
+/* Rates that no measurement changes.  Choices that change the order of the
+ * terms of a sum use them, so that results do not depend on measurements. */
+const CoreRates *machine_reference_rates(void);
+/* The rates that `axon doctor --measure` saved for this processor; otherwise
+ * the reference.  Reads a file once; never measures. */
+const CoreRates *machine_core_rates(void);
+/* Measures the rates in one thread, in short slices of which the fastest count.
+ * Takes about two seconds.  spread: by rate, the relative difference between
+ * two halves of the slices.  Returns false if there is no memory, or if this
+ * build is not optimized. */
+bool machine_measure_core(CoreRates *out, double spread[CORE_RATE_COUNT]);
+/* Saves the rates for later processes.  A rate whose spread exceeds
+ * MAX_RATE_SPREAD keeps its earlier value: saved, or the reference.
+ * Returns false if no folder is available. */
+bool machine_save_core_rates(CoreRates *r,
+                             const double spread[CORE_RATE_COUNT]);
+#define MAX_RATE_SPREAD 0.05
+
 #endif

@@ -4,6 +4,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#define VECTOR_REGISTER(x) "v"(x)
+
 #define VECTOR_BYTES 16
 #define TARGET_ATTRIBUTE
 #define VECTOR __m128
@@ -14,6 +16,10 @@
 #define LOAD(p) _mm_loadu_ps((const float *)(p))
 #define STORE(p, x) _mm_storeu_ps((float *)(p), x)
 #define NONTEMPORAL_STORE(p, x) _mm_stream_ps((float *)(p), x)
+#define VECTOR_F64 __m128d
+#define SPLAT_F64(x) _mm_set1_pd(x)
+#define FMA_F64(x, y, z) _mm_add_pd(_mm_mul_pd(x, y), z)
+#define STORE_F64(p, x) _mm_storeu_pd(p, x)
 #include "machine/microbenchmarks.def"
 
 #define VECTOR_BYTES 32
@@ -26,6 +32,10 @@
 #define LOAD(p) _mm256_loadu_ps((const float *)(p))
 #define STORE(p, x) _mm256_storeu_ps((float *)(p), x)
 #define NONTEMPORAL_STORE(p, x) _mm256_stream_ps((float *)(p), x)
+#define VECTOR_F64 __m256d
+#define SPLAT_F64(x) _mm256_set1_pd(x)
+#define FMA_F64(x, y, z) _mm256_fmadd_pd(x, y, z)
+#define STORE_F64(p, x) _mm256_storeu_pd(p, x)
 #include "machine/microbenchmarks.def"
 
 #define VECTOR_BYTES 64
@@ -38,6 +48,10 @@
 #define LOAD(p) _mm512_loadu_ps((const void *)(p))
 #define STORE(p, x) _mm512_storeu_ps((void *)(p), x)
 #define NONTEMPORAL_STORE(p, x) _mm512_stream_ps((void *)(p), x)
+#define VECTOR_F64 __m512d
+#define SPLAT_F64(x) _mm512_set1_pd(x)
+#define FMA_F64(x, y, z) _mm512_fmadd_pd(x, y, z)
+#define STORE_F64(p, x) _mm512_storeu_pd(p, x)
 #include "machine/microbenchmarks.def"
 
 /* Products of bf16 pairs: 24 accumulators, 64 operations each per round. */
@@ -64,9 +78,12 @@ dot_bf16(int64_t rounds) {
 }
 
 static const Microbenchmarks by_width[] = {
-    {64, 24 * 32, multiply_64, read_64, copy_64, stream_64, 0, NULL},
-    {32, 12 * 16, multiply_32, read_32, copy_32, stream_32, 0, NULL},
-    {16, 12 * 8, multiply_16, read_16, copy_16, stream_16, 0, NULL},
+    {64, 24 * 32, multiply_64, read_64, copy_64, stream_64, 0, NULL,
+     multiply_f64_64, dependent_64, load_64, store_64},
+    {32, 12 * 16, multiply_32, read_32, copy_32, stream_32, 0, NULL,
+     multiply_f64_32, dependent_32, load_32, store_32},
+    {16, 12 * 8, multiply_16, read_16, copy_16, stream_16, 0, NULL,
+     multiply_f64_16, dependent_16, load_16, store_16},
 };
 
 Microbenchmarks machine_microbenchmarks(uint32_t vector_bytes) {
@@ -84,6 +101,7 @@ Microbenchmarks machine_microbenchmarks(uint32_t vector_bytes) {
 
 /* Vector types of GNU C, as in generated code. */
 typedef float Lanes __attribute__((vector_size(16), aligned(4), may_alias));
+typedef double Doubles __attribute__((vector_size(16), aligned(8), may_alias));
 
 #define VECTOR_BYTES 16
 #define TARGET_ATTRIBUTE
@@ -94,19 +112,28 @@ typedef float Lanes __attribute__((vector_size(16), aligned(4), may_alias));
 #include <arm_neon.h>
 #define FMA(x, y, z) \
   ((Lanes)vfmaq_f32((float32x4_t)(z), (float32x4_t)(x), (float32x4_t)(y)))
+#define FMA_F64(x, y, z) \
+  ((Doubles)vfmaq_f64((float64x2_t)(z), (float64x2_t)(x), (float64x2_t)(y)))
+#define VECTOR_REGISTER(x) "w"(x)
 #else
 #define FMA(x, y, z) ((x) * (y) + (z))
+#define FMA_F64(x, y, z) ((x) * (y) + (z))
+#define VECTOR_REGISTER(x) "m"(x)
 #endif
 #define ADD(x, y) ((x) + (y))
 #define LOAD(p) (*(const Lanes *)(p))
 #define STORE(p, x) (*(Lanes *)(p) = (x))
 #define NONTEMPORAL_STORE(p, x) STORE(p, x)
+#define VECTOR_F64 Doubles
+#define SPLAT_F64(x) ((Doubles){x, x})
+#define STORE_F64(p, x) (*(Doubles *)(p) = (x))
 #include "machine/microbenchmarks.def"
 
 Microbenchmarks machine_microbenchmarks(uint32_t vector_bytes) {
   (void)vector_bytes;
-  return (Microbenchmarks){16,      12 * 8,    multiply_16, read_16,
-                           copy_16, stream_16, 0,           NULL};
+  return (Microbenchmarks){
+      16, 12 * 8, multiply_16,     read_16,      copy_16, stream_16,
+      0,  NULL,   multiply_f64_16, dependent_16, load_16, store_16};
 }
 
 #endif

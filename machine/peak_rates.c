@@ -78,9 +78,9 @@ static uint64_t machine_hash(void) {
 }
 
 /* Opens the folder of artifacts; -1 if there is none. */
-static int find_file(char name[NAME], bool make) {
+static int find_file(const char *kind, char name[NAME], bool make) {
   char path[ARTIFACT_PATH_BYTES];
-  snprintf(name, NAME, "machine-%016llx.txt",
+  snprintf(name, NAME, "%s-%016llx.txt", kind,
            (unsigned long long)machine_hash());
   return artifact_open_root(path, make);
 }
@@ -93,9 +93,9 @@ static FILE *open_in(int folder, const char *name, int flags, const char *how) {
   return out;
 }
 
-static FILE *open_limits(void) {
+FILE *machine_file_read(const char *kind) {
   char name[NAME];
-  int folder = find_file(name, false);
+  int folder = find_file(kind, name, false);
   FILE *in =
       folder < 0 ? NULL : open_in(folder, name, O_RDONLY | O_NONBLOCK, "r");
   if (folder >= 0)
@@ -103,8 +103,18 @@ static FILE *open_limits(void) {
   return in;
 }
 
+bool machine_file_write(const char *kind, const char *text, size_t len) {
+  char name[NAME];
+  int folder = find_file(kind, name, true);
+  if (folder < 0)
+    return false;
+  bool good = trust_replace(folder, name, 0600, text, len);
+  close(folder);
+  return good;
+}
+
 static bool load_rates(PeakRates *l) {
-  FILE *in = open_limits();
+  FILE *in = machine_file_read("machine");
   if (!in)
     return false;
   double *rate_refs[RATE_COUNT];
@@ -137,19 +147,14 @@ static void keep_better_rates(PeakRates *measured) {
 
 bool machine_save_peak_rates(PeakRates *rates) {
   keep_better_rates(rates);
-  char name[NAME], text[RATE_COUNT * 24];
-  int folder = find_file(name, true);
-  if (folder < 0)
-    return false;
+  char text[RATE_COUNT * 24];
   double *rate_refs[RATE_COUNT];
   list_rates(rates, rate_refs);
   size_t len = 0;
   for (int i = 0; i < RATE_COUNT; i++)
     len += (size_t)snprintf(text + len, sizeof text - len, "%lld\n",
                             (long long)(*rate_refs[i] * fixed_point_scale(i)));
-  bool good = trust_replace(folder, name, 0600, text, len);
-  close(folder);
-  return good;
+  return machine_file_write("machine", text, len);
 }
 
 static void load_or_estimate(void) {

@@ -6,6 +6,7 @@
 #ifndef AXON_PLAN_OBSERVER_H
 #define AXON_PLAN_OBSERVER_H
 
+#include "kernel/cost_model.h"
 #include "kernel/roofline.h"
 #include "plan/fusion_group.h"
 #include "support/span.h"
@@ -92,6 +93,9 @@ typedef struct KernelInfo {
   double compile_seconds; /* in this process; 0: the code was in the cache */
   /* Resource usage reported by the compiler; or NULL. */
   const char *compiler_report;
+  bool has_terms; /* the backend counted what its code does */
+  CostCounts counts;
+  CostTerms terms;     /* for the threads of this process */
   bool has_prediction; /* the backend computed its own prediction */
   Prediction prediction;
 } KernelInfo;

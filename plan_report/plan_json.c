@@ -1,7 +1,9 @@
 /* Writes the recorded plans as one JSON object. */
 #include "plan_report/plan_report.h"
+#include "machine/machine.h"
 #include "support/buffer.h"
 #include "support/code_indent.h"
+#include "support/compiler.h"
 #include "support/json_writer.h"
 
 static void put_number(Buffer *out, const char *name, double x) {
@@ -87,6 +89,43 @@ static void put_code(Buffer *out, const char *code) {
   buffer_free(&text);
 }
 
+static void put_numbers(Buffer *out, const char *name, uint32_t count,
+                        const double *numbers) {
+  json_open(out, name, '[');
+  for (uint32_t j = 0; j < count; j++)
+    buffer_printf(out, "%s%.17g", j ? "," : "", numbers[j]);
+  buffer_putc(out, ']');
+}
+
+static void put_counts(Buffer *out, const CostCounts *c) {
+  json_open(out, "model_counts", '{');
+  json_int_field(out, "type", c->type);
+  json_open(out, "bodies", '[');
+  for (uint32_t j = 0; j < c->body_count; j++) {
+    const CostBody *b = &c->bodies[j];
+    const double of[] = {b->iterations, b->vectors, b->loads,
+                         b->stores,     b->others,  b->serial};
+    put_numbers(out, NULL, ARRAY_LEN(of), of);
+  }
+  buffer_putc(out, ']');
+  put_numbers(out, "bytes", CORE_BOUNDARIES, c->bytes);
+  put_number(out, "packed", c->packed_vectors);
+  put_number(out, "calls", c->calls);
+  put_number(out, "tasks", c->tasks);
+  buffer_putc(out, '}');
+}
+
+/* Terms of the cost model, in cycles. */
+static void put_terms(Buffer *out, const PlanKernel *k) {
+  const CostTerms *t = &k->info.terms;
+  put_number(out, "model_seconds", t->total / machine_core_rates()->clock_hz);
+  json_open(out, "model", '{');
+  for (int j = 0; j < COST_TERM_COUNT; j++)
+    put_number(out, cost_term_keys[j], t->cycles[j]);
+  buffer_putc(out, '}');
+  put_counts(out, &k->info.counts);
+}
+
 static void put_execution(Buffer *out, const PlanKernel *k) {
   const KernelInfo *a = &k->info;
   if (!k->fallback_reason && !k->is_library_op && !k->is_alias) {
@@ -111,6 +150,8 @@ static void put_execution(Buffer *out, const PlanKernel *k) {
     put_number(out, "limit_seconds", k->predicted.bound_seconds);
     json_string_field(out, "limit", plan_bound_name(k->predicted.bound));
   }
+  if (k->info.has_terms && !k->fallback_reason)
+    put_terms(out, k);
 }
 
 static void put_kernel(Buffer *out, const PlanKernel *k, uint32_t number,

@@ -1,5 +1,6 @@
 /* Prints the recorded plans as text of at most 100 columns. */
 #include "plan_report/plan_report.h"
+#include "machine/machine.h"
 #include "plan/schedule_file.h"
 #include "support/buffer.h"
 #include "support/code_indent.h"
@@ -9,6 +10,7 @@
 #include <string.h>
 
 enum {
+  MIN_SHOWN_PERCENT = 5, /* of a term of the cost model */
   MAX_COLUMNS = 100,
   LABEL_COLUMNS = 9,
   INDENT_COLUMNS = 5,
@@ -369,6 +371,30 @@ static void put_time(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
   buffer_free(&text);
 }
 
+/* The largest terms of the cost model, down to MIN_SHOWN_PERCENT. */
+static void put_terms(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
+  const CostTerms *t = &k->info.terms;
+  if (s->stable || !k->info.has_terms || k->fallback_reason || t->total <= 0)
+    return;
+  Buffer text = {0};
+  bool shown[COST_TERM_COUNT] = {false};
+  put_seconds(&text, t->total / machine_core_rates()->clock_hz);
+  for (int n = 0; n < COST_TERM_COUNT; n++) {
+    int max = -1;
+    for (int j = 0; j < COST_TERM_COUNT; j++)
+      if (!shown[j] && (max < 0 || t->cycles[j] > t->cycles[max]))
+        max = j;
+    double percent = 100 * t->cycles[max] / t->total;
+    if (percent < MIN_SHOWN_PERCENT)
+      break;
+    shown[max] = true;
+    buffer_printf(&text, "%s%s %.0f %%", n ? ", " : ": ", cost_term_names[max],
+                  percent);
+  }
+  put_line(out, s, "model", text.text);
+  buffer_free(&text);
+}
+
 static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
                        uint32_t number, uint32_t first) {
   put_title(out, k, number, s);
@@ -387,6 +413,7 @@ static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
   }
   put_code_summary(out, s, k);
   put_time(out, s, k);
+  put_terms(out, s, k);
   if (s->with_code && k->info.source) {
     buffer_printf(out, "\n/* kernel %u: ", number);
     put_location(out, &k->place);

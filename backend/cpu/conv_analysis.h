@@ -80,9 +80,10 @@ typedef struct MicroTile {
 typedef struct ConvProblem { /* size of the whole convolution */
   int64_t rows, image_rows, columns, depth, kc;
   int64_t element_bytes;
-  bool symbolic;           /* sizes are hints; there are also shorter tiles */
-  bool transposed_weights; /* terms are contiguous in the other operand */
-  double batch;            /* product of the other parallel extents */
+  bool symbolic;             /* sizes are hints; there are also shorter tiles */
+  bool has_contiguous_terms; /* of the other operand, the weights */
+  bool keeps_weights;        /* they are prepacked */
+  double batch;              /* product of the other parallel extents */
   uint32_t vector_lanes;
 } ConvProblem;
 
@@ -92,11 +93,6 @@ typedef struct ConvTask {
   /* task_height, task_image_rows and last_axis_block of Schedule */
   int64_t task_height, task_image_rows, task_columns;
 } ConvTask;
-
-/* Estimated cycles of all tasks of this size; HUGE_VAL: the task is too
- * large. */
-double conv_task_cost(const ConvWindow *w, const ConvProblem *problem,
-                      const ConvTask *task);
 
 /* Finds how b is read along an axis of the result.  Returns false if it is not
  * through a window. */

@@ -1,5 +1,6 @@
 /* Tiling of convolutions: the tile and the task with the least estimated time.
  */
+#include "backend/cpu/cost.h"
 #include "backend/cpu/gemm_chooser.h"
 #include "backend/cpu/prepack.h"
 #include "machine/machine.h"
@@ -11,21 +12,32 @@ typedef struct ConvTaskSearch { /* search for the best task */
   const Schedule *schedule;
   const GemmFields *set; /* fields that the user set */
   ConvProblem problem;
+  const CoreRates *rates;
+  double threads;
+  int64_t along; /* what the lanes are; 0: the best */
   ConvTask best;
   double best_cost; /* below 0: none found yet */
 } ConvTaskSearch;
 
+/* Cycles of all tasks of this size; HUGE_VAL: the task is too large. */
+static double task_cost(const ConvTaskSearch *s, const ConvTask *u) {
+  CostCounts counts = {.type =
+                           s->problem.element_bytes == 8 ? CORE_F64 : CORE_F32};
+  if (tile_registers(u->tile.mr, u->tile.nr_vectors) >
+          vector_registers(s->schedule->vector_bytes) ||
+      !conv_count_tasks(s->window, &s->problem, u, s->rates, &counts))
+    return HUGE_VAL;
+  return cost_of_counts(&counts, s->rates, s->threads).total;
+}
+
 static void try_task(ConvTaskSearch *s, ConvTask u) {
   int64_t along =
       u.vectorize_channels ? GEMM_ALONG_CHANNELS : GEMM_ALONG_POSITIONS;
-  if (s->set->of[GEMM_ALONG] && s->set->of[GEMM_ALONG] != along)
+  if (s->along && s->along != along)
     return;
   if (s->set->of[GEMM_ROWS])
     u.task_height = s->set->of[GEMM_ROWS];
-  double cost = tile_registers(u.tile.mr, u.tile.nr_vectors) >
-                        vector_registers(s->schedule->vector_bytes)
-                    ? HUGE_VAL
-                    : conv_task_cost(s->window, &s->problem, &u);
+  double cost = task_cost(s, &u);
   if (s->best_cost < 0 || cost < s->best_cost) {
     s->best_cost = cost;
     s->best = u;
@@ -90,6 +102,26 @@ static void try_tasks(ConvTaskSearch *s) {
         if (task_columns < 2 * MIN_WINDOW_COLUMNS)
           break;
       }
+}
+
+/* What the lanes are changes the order of terms, so that it must not depend on
+ * measurements, or on the affinity of the process.  Sizes change no sum. */
+static void search_tasks(ConvTaskSearch *s) {
+  s->rates = machine_reference_rates();
+  s->threads = machine()->processors;
+  s->along = s->set->of[GEMM_ALONG];
+  s->best_cost = -1;
+  try_tasks(s);
+  const CoreRates *measured = machine_core_rates();
+  if (s->problem.symbolic ||
+      (!measured->measured && machine()->cores == machine()->processors))
+    return;
+  s->along =
+      s->best.vectorize_channels ? GEMM_ALONG_CHANNELS : GEMM_ALONG_POSITIONS;
+  s->rates = measured;
+  s->threads = machine()->cores;
+  s->best_cost = -1;
+  try_tasks(s);
 }
 
 /* Arithmetic on extents.  The result is INT64_MAX on overflow; no code uses
@@ -191,30 +223,15 @@ static void keep_set_sizes(const GemmFields *set, ConvTask *u) {
 void conv_tiling_choose(GemmChooser *c, GemmTiling *t, const GemmFields *set) {
   const LoopNest *loop = c->k->loops.at[0];
   Graph *g = loop->graph;
-  uint32_t outer = c->k->parallel_axes, k = t->a.loop->spatial_axes;
-  ConvTaskSearch s = {
-      .window = t->window, .schedule = c->s, .set = set, .best_cost = -1};
-  bool single = t->a.loop->axis_count == k + 1;
-  bool transposed =
-      single && gemm_operand_strided_accesses(t->a.loop, k) <
-                    gemm_operand_strided_accesses(t->a.loop, t->m_axis);
-  s.problem = (ConvProblem){
-      .rows = loop_extent_hint(loop, t->m_axis),
-      .image_rows =
-          c->s->task_image_rows ? loop_extent_hint(loop, outer - 3) : 1,
-      .columns = loop_extent_hint(loop, t->n_axis),
-      .depth = extent_hint(g, t->depth),
-      .element_bytes = dtype_info[t->accumulator_dtype].bytes,
-      .kc = t->kc,
-      .symbolic = kernel_is_symbolic(c->k),
-      .transposed_weights =
-          transposed &&
-          !(prepack_is_possible(t->a.loop, t->m_axis) && !g->extent_table),
-      .batch = gemm_chooser_batch_points(c, c->s->task_image_rows ? 3 : 2),
-      .vector_lanes = c->s->width};
+  uint32_t k = t->a.loop->spatial_axes;
+  ConvTaskSearch s = {.window = t->window,
+                      .schedule = c->s,
+                      .set = set,
+                      .problem = conv_problem(c->k, c->s, t)};
+  bool transposed = s.problem.has_contiguous_terms;
   ConvWindow *w = t->window;
   padding_peel_choose(w, s.problem.image_rows, s.problem.columns);
-  try_tasks(&s);
+  search_tasks(&s);
   ConvTask *u = &s.best;
   w->vectorize_channels = u->vectorize_channels;
   t->mr = u->tile.mr;

@@ -1,10 +1,12 @@
 /* Describes the compiled kernel of a fusion group. */
 #include "backend/cpu/batched_small_gemm.h"
+#include "backend/cpu/cost.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/schedule_make.h"
 #include "plan/observer.h"
 #include "plan/schedule_file.h"
+#include "runtime/thread_pool.h"
 #include "support/arena_text.h"
 
 static const char *describe_tasks(const Kernel *k, const Schedule *s,
@@ -196,6 +198,10 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->nests = s.nests;
   about->schedule = schedule_entry(arena, c, k, &s);
   count_all_accesses(k, &s, arena, about);
+  cost_count(k, &s, machine_core_rates(), &about->counts);
+  about->terms =
+      cost_of_counts(&about->counts, machine_core_rates(), thread_pool_size());
+  about->has_terms = about->counts.body_count > 0;
   JitObject *o = c->backend_data
                      ? jit_request(e.code.source.text, e.code.source.len,
                                    kernel_operation_count(k))

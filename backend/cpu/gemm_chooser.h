@@ -6,6 +6,7 @@
 #include "backend/cpu/gemm_fields.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "kernel/kernel.h"
+#include "machine/machine.h"
 
 typedef struct GemmChooser {
   Arena *arena;
@@ -40,11 +41,14 @@ int64_t gemm_rows(const GemmTiling *t, const LoopNest *loop);
 
 /* The register tiles to choose from. */
 const MicroTile *register_tiles(const Schedule *s, uint32_t *count);
-/* Chooses the tile with the least time for m rows and n columns.  set: fields
- * that the user set.  m_is_constant: m is the number of rows in all calls. */
+typedef struct TileChoice { /* what a register tile is chosen for */
+  int64_t m, n, depth, lanes;
+  bool m_is_constant; /* m is the number of rows in all calls */
+  const CoreRates *rates;
+} TileChoice;
+/* Chooses the tile of least cost.  set: fields that the user set. */
 void register_tile_choose(GemmTiling *t, const Schedule *s,
-                          const GemmFields *set, int64_t m, int64_t n,
-                          bool m_is_constant);
+                          const GemmFields *set, const TileChoice *c);
 /* Chooses the tiles of the edges: tiles of one row less, and of fewer
  * vectors. */
 void register_tile_choose_edges(GemmTiling *t, const LoopNest *loop,

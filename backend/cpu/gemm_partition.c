@@ -4,71 +4,73 @@
  * seldom, and tall tasks the right operand.  All threads should get the same
  * work.  There should be more tasks than threads, because another process may
  * occupy a core.  The partition changes no sum. */
-#include "backend/cpu/gemm_tiling.h"
+#include "backend/cpu/cost.h"
 #include "machine/limits/cpu.h"
 #include "runtime/thread_pool.h"
 
 #include <math.h>
 
-static double packing_cycles(OperandPacking packing) {
-  return packing == OPERAND_UNPACKED ? UNPACKED_CYCLES : PACK_CYCLES;
+typedef struct PartitionSearch {
+  const GemmTiling *tiling;
+  const CoreRates *rates;
+  double threads;
+  double least;
+  int64_t task_height, task_columns; /* of the best partition */
+} PartitionSearch;
+
+static PartitionSearch begin_search(const GemmTiling *t, bool symbolic) {
+  return (PartitionSearch){
+      .tiling = t,
+      .rates = symbolic ? machine_reference_rates() : machine_core_rates(),
+      .threads = symbolic ? ASSUMED_THREADS : thread_pool_size(),
+      .least = HUGE_VAL};
 }
 
-static double estimate_cycles(const GemmPartition *g, const GemmTiling *t,
-                              int64_t task_height, int64_t task_columns) {
-  double rows = (double)task_height * g->sharing,
-         columns = (double)task_columns;
-  double depth = (double)g->depth;
-  double tasks = g->batch / g->sharing * (double)ceil_div(g->m, task_height) *
-                 (double)ceil_div(g->n, task_columns);
-  double cycles_per_task =
-      TASK_CYCLES + depth * (rows * columns / (2 * g->vector_lanes) +
-                             columns * packing_cycles(t->b.packing) +
-                             rows * packing_cycles(t->a.packing));
-  return ceil(tasks / g->threads) * cycles_per_task *
-         (1 + SINGLE_TASK_IMBALANCE * g->threads / tasks);
+static void try_partition(PartitionSearch *s, const GemmProblem *g) {
+  GemmTiling t = *s->tiling;
+  t.mc = ceil_div(g->task_height, ceil_div(g->task_height, MAX_MC));
+  t.mc = round_up(t.mc, t.mr);
+  CostCounts counts = {.type = core_type_of(t.element_dtype),
+                       .tasks = gemm_task_count(g)};
+  cost_add_gemm(&counts, &t, g, s->rates);
+  double cost = cost_of_counts(&counts, s->rates, s->threads).total;
+  if (cost >= s->least)
+    return;
+  s->least = cost;
+  s->task_height = g->task_height;
+  s->task_columns = g->task_columns;
 }
 
-void gemm_partition_choose_rows(GemmPartition *g, const GemmTiling *t,
+void gemm_partition_choose_rows(GemmProblem *g, const GemmTiling *t,
                                 bool symbolic) {
-  g->threads = symbolic ? ASSUMED_THREADS : thread_pool_size();
-  g->task_columns = g->n;
-  double min_cycles = HUGE_VAL;
-  for (int64_t tasks = 1; tasks <= ceil_div(g->m, t->mr); tasks++) {
-    int64_t task_height = ceil_div(g->m, tasks);
-    double cycles = estimate_cycles(g, t, task_height, g->n);
-    if (cycles >= min_cycles)
-      continue;
-    min_cycles = cycles;
-    g->task_height = task_height;
+  PartitionSearch s = begin_search(t, symbolic);
+  int64_t m = (int64_t)g->m, max = ceil_div(m, t->mr);
+  g->task_columns = (int64_t)g->n;
+  for (int64_t tasks = 1; tasks <= max; tasks += 1 + tasks / 64) {
+    g->task_height = ceil_div(m, tasks);
+    try_partition(&s, g);
   }
+  g->task_height = s.task_height;
 }
 
-void gemm_partition_choose(GemmPartition *g, const GemmTiling *t,
-                           bool symbolic) {
-  int64_t columns = (int64_t)(t->nr_vectors * g->vector_lanes);
-  int64_t max_panels =
-      MAX_TASK_PACKED_BYTES / (t->pack_kc * g->element_bytes) / columns;
-  max_panels = max_panels < MIN_TASK_PANELS ? MIN_TASK_PANELS : max_panels;
-  max_panels = max_panels * columns > MAX_TASK_COLUMNS
-                   ? MAX_TASK_COLUMNS / columns
-                   : max_panels;
-  g->threads = symbolic ? ASSUMED_THREADS : thread_pool_size();
-  double min_cycles = -1;
-  for (int64_t row_tasks = 1; row_tasks <= ceil_div(g->m, t->mr);
-       row_tasks *= 2)
-    for (int64_t panels = 1; panels <= max_panels; panels++) {
-      int64_t task_height = round_up(ceil_div(g->m, row_tasks), t->mr),
-              task_columns = panels * columns;
-      if (g->set_height)
-        task_height = g->set_height;
-      if (g->set_columns)
-        task_columns = g->set_columns;
-      double cycles = estimate_cycles(g, t, task_height, task_columns);
-      if (min_cycles >= 0 && cycles >= min_cycles)
-        continue;
-      min_cycles = cycles;
-      g->task_height = task_height;
-      g->task_columns = task_columns;
+void gemm_partition_choose(GemmProblem *g, const GemmTiling *t, bool symbolic) {
+  PartitionSearch s = begin_search(t, symbolic);
+  int64_t width = (int64_t)((double)t->nr_vectors * g->lanes),
+          set_height = g->task_height, set_columns = g->task_columns;
+  int64_t max =
+      MAX_TASK_PACKED_BYTES / (t->pack_kc * (int64_t)g->element_bytes) / width;
+  max = max < MIN_TASK_PANELS ? MIN_TASK_PANELS : max;
+  max = max * width > MAX_TASK_COLUMNS ? MAX_TASK_COLUMNS / width : max;
+  int64_t m = (int64_t)g->m, rows = ceil_div(m, t->mr);
+  for (int64_t parts = 1; parts <= rows; parts *= 2)
+    for (int64_t panels = 1; panels <= max; panels++) {
+      g->task_height =
+          set_height ? set_height : round_up(ceil_div(m, parts), t->mr);
+      g->task_columns = set_columns ? set_columns : panels * width;
+      try_partition(&s, g);
+      if (set_columns || panels * width >= (int64_t)g->n)
+        break; /* wider tasks are the same */
     }
+  g->task_height = s.task_height;
+  g->task_columns = s.task_columns;
 }

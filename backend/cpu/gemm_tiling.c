@@ -5,6 +5,7 @@
  * hold: Goto and van de Geijn, Anatomy of high-performance matrix
  * multiplication, 2008.  Each thread packs its own panels, since reading memory
  * that another core has written is slower. */
+#include "backend/cpu/cost.h"
 #include "backend/cpu/gemm_chooser.h"
 #include "backend/cpu/prepack.h"
 #include "machine/machine.h"
@@ -402,10 +403,10 @@ static bool is_constant_innermost(const LoopNest *loop, const AffineExpr *out) {
 /* Returns true if the reduction is so deep, and the result so small, that only
  * split-K gives all threads work. */
 static bool split_k_pays(const GemmChooser *c, const GemmTiling *t,
-                         const GemmPartition *g) {
+                         const GemmProblem *g) {
   const LoopNest *loop = c->k->loops.at[0];
   const LoopOutput *r = &loop->outputs.at[0];
-  int64_t columns = (int64_t)t->nr_vectors * c->s->width;
+  double columns = (double)t->nr_vectors * c->s->width;
   return r->global_index && g->n < MAX_SPLIT_K_PANELS * columns &&
          g->m <= MAX_SPLIT_K_ROWS && g->batch < MAX_SPLIT_K_BATCH &&
          g->depth >= MIN_SPLIT_K_DEPTH && c->k->loops.len == 1 &&
@@ -430,29 +431,31 @@ static int64_t symbolic_row_tasks(const LoopNest *loop, const GemmTiling *t,
 static void choose_tile_sizes(GemmChooser *c, GemmTiling *t) {
   const LoopNest *loop = c->k->loops.at[0];
   const GemmFields *set = gemm_fields_set(c->s, 0);
-  GemmPartition g = {.m = loop_extent_hint(loop, t->m_axis),
-                     .n = loop_extent_hint(loop, t->n_axis),
-                     .depth = extent_hint(loop->graph, t->depth),
-                     .batch = gemm_chooser_batch_points(c, 2),
-                     .sharing = 1,
-                     .element_bytes = dtype_info[t->accumulator_dtype].bytes,
-                     .vector_lanes = c->s->width,
-                     .set_height = set->of[GEMM_ROWS],
-                     .set_columns = set->of[GEMM_COLUMNS]};
-  if (!g.set_height && !g.set_columns && split_k_pays(c, t, &g)) {
-    g.task_height = round_up(g.m, t->mr);
-    g.task_columns = round_up(g.n, (int64_t)t->nr_vectors * c->s->width);
+  GemmProblem g = {.m = (double)loop_extent_hint(loop, t->m_axis),
+                   .n = (double)loop_extent_hint(loop, t->n_axis),
+                   .depth = (double)extent_hint(loop->graph, t->depth),
+                   .batch = gemm_chooser_batch_points(c, 2),
+                   .sharing = 1,
+                   .element_bytes = dtype_info[t->accumulator_dtype].bytes,
+                   .lanes = c->s->width,
+                   .task_height = set->of[GEMM_ROWS],
+                   .task_columns = set->of[GEMM_COLUMNS]};
+  if (!g.task_height && !g.task_columns && split_k_pays(c, t, &g)) {
+    int64_t depth = (int64_t)g.depth;
+    g.task_height = round_up((int64_t)g.m, t->mr);
+    g.task_columns =
+        round_up((int64_t)g.n, (int64_t)t->nr_vectors * c->s->width);
     c->s->reduction_chunk =
-        balanced_block(g.depth, ceil_div(g.depth, SPLIT_K_PARTS), t->kc);
+        balanced_block(depth, ceil_div(depth, SPLIT_K_PARTS), t->kc);
   } else {
     gemm_partition_choose(&g, t, loop->graph->extent_table != NULL);
   }
   t->nc = c->s->last_axis_block = g.task_columns;
   t->mc = balanced_block(g.task_height, MAX_MC, t->mr);
   c->s->task_height = g.task_height;
-  if (!g.set_height)
+  if (!set->of[GEMM_ROWS])
     c->s->row_task_count = symbolic_row_tasks(
-        loop, t, ceil_div(g.m, g.task_height), g.task_height);
+        loop, t, ceil_div((int64_t)g.m, g.task_height), g.task_height);
   t->epilogue_per_block = !loop->outputs.at[0].global_index &&
                           extent_is_static(loop->graph, t->depth) &&
                           t->pack_kc >= t->depth;
@@ -505,12 +508,13 @@ static void choose_shared_rows(GemmChooser *c, const GemmTiling *t) {
   const LoopNest *loop = c->k->loops.at[0];
   double sharing =
       loop_iterations_hint(loop, c->k->parallel_axes, loop->spatial_axes - 1);
-  GemmPartition g = {.m = loop_extent_hint(loop, t->m_axis),
-                     .n = loop_extent_hint(loop, t->n_axis),
-                     .depth = extent_hint(loop->graph, t->depth),
-                     .batch = gemm_chooser_batch_points(c, 1) * sharing,
-                     .sharing = sharing,
-                     .vector_lanes = c->s->width};
+  GemmProblem g = {.m = (double)loop_extent_hint(loop, t->m_axis),
+                   .n = (double)loop_extent_hint(loop, t->n_axis),
+                   .depth = (double)extent_hint(loop->graph, t->depth),
+                   .batch = gemm_chooser_batch_points(c, 1) * sharing,
+                   .sharing = sharing,
+                   .element_bytes = dtype_info[t->accumulator_dtype].bytes,
+                   .lanes = c->s->width};
   gemm_partition_choose_rows(&g, t, loop->graph->extent_table != NULL);
   int64_t max = (int64_t)(MAX_TASK_LOCAL_BYTES / local_bytes(c));
   int64_t rows = g.task_height < max ? g.task_height : max;
@@ -623,6 +627,15 @@ static void make_gemm_tiling(GemmChooser *c, uint32_t loop_index) {
                                  : choose_kc(t, loop, set);
 }
 
+/* The rates by which a register tile is chosen.  Where it decides about the
+ * order of sums, measurements must not: about split-K, the length of a strip,
+ * rows that are summed together, and the version for symbolic sizes. */
+static const CoreRates *rates_of_tile(const GemmChooser *c, int64_t depth) {
+  bool changes_no_sum = c->s->task_kind == TASK_TILE &&
+                        depth < MIN_SPLIT_K_DEPTH && !kernel_is_symbolic(c->k);
+  return changes_no_sum ? machine_core_rates() : machine_reference_rates();
+}
+
 static void choose_gemm_sizes(GemmChooser *c, uint32_t loop_index) {
   GemmTiling *t = &c->s->gemm_tilings->by_loop[loop_index];
   const LoopNest *loop = c->k->loops.at[loop_index];
@@ -636,7 +649,13 @@ static void choose_gemm_sizes(GemmChooser *c, uint32_t loop_index) {
   int64_t depth = extent_hint(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->accumulator_dtype].bytes;
   t->micro = set->micro;
-  register_tile_choose(t, c->s, set, m, n, extent_is_static(loop->graph, rows));
+  TileChoice choice = {.m = m,
+                       .n = n,
+                       .depth = depth,
+                       .lanes = c->s->width,
+                       .m_is_constant = extent_is_static(loop->graph, rows),
+                       .rates = rates_of_tile(c, depth)};
+  register_tile_choose(t, c->s, set, &choice);
   t->reads_b_unpacked = gemm_operand_may_read_b_unpacked(t, loop, c->s);
   if (t->reads_b_unpacked)
     t->b.packing = OPERAND_UNPACKED;

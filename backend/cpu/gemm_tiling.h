@@ -6,6 +6,7 @@
 #include "machine/limits/cpu.h"
 
 typedef struct Arena Arena;
+typedef struct GemmProblem GemmProblem; /* cost.h */
 
 typedef enum OperandPacking {
   OPERAND_UNPACKED, /* read in place. a: terms are contiguous in a row; b:
@@ -111,24 +112,11 @@ uint64_t gemm_tiling_sliding_axes(Arena *arena, const LoopNest *loop,
 
 /* ---- gemm_partition.c ---- */
 
-/* Partition of a matmul into tasks. */
-typedef struct GemmPartition {
-  int64_t m, n, depth; /* extents of the matmul */
-  double batch;        /* number of matmuls */
-  double sharing;      /* of them, the number that share panels of b */
-  int64_t element_bytes;
-  double vector_lanes;
-  double threads;
-  int64_t set_height, set_columns;   /* of a task, if not 0 */
-  int64_t task_height, task_columns; /* rows and columns of a task */
-} GemmPartition;
-
-/* Chooses the tasks for the tile. symbolic: sizes are unknown at compile
- * time. */
-void gemm_partition_choose(GemmPartition *g, const GemmTiling *t,
-                           bool symbolic);
+/* Chooses the tasks for the tile: sizes that are not set, but 0. symbolic:
+ * sizes are unknown at compile time. */
+void gemm_partition_choose(GemmProblem *g, const GemmTiling *t, bool symbolic);
 /* Chooses the rows of tasks that have all columns. */
-void gemm_partition_choose_rows(GemmPartition *g, const GemmTiling *t,
+void gemm_partition_choose_rows(GemmProblem *g, const GemmTiling *t,
                                 bool symbolic);
 
 /* ---- bf16_dot.c ---- */

@@ -1,4 +1,5 @@
 /* The register tile of a matmul. */
+#include "backend/cpu/cost.h"
 #include "backend/cpu/gemm_chooser.h"
 
 #include <math.h>
@@ -14,55 +15,60 @@ const MicroTile *register_tiles(const Schedule *s, uint32_t *count) {
   return has_32_registers ? tiles_32_registers : tiles_16_registers;
 }
 
-/* Half cycles of one term.  The machine starts two multiply-adds per cycle,
- * with a latency of four cycles, and two loads.  The last addend prefers tiles
- * with fewer loads. */
-static double term_half_cycles(int64_t rows, int64_t vectors) {
-  double sums = (double)(rows * vectors), loads = (double)(rows + vectors);
-  double max = sums > loads ? sums : loads;
-  return (max > MIN_ACCUMULATORS ? max : MIN_ACCUMULATORS) + 0.1 * loads;
-}
-
-/* Returns true if m rows consist of tiles of `rows` and of `rows` - 1 rows. */
-static bool rows_divide_evenly(int64_t m, int64_t rows) {
-  return m % rows == 0 || (rows - m % rows) * (rows - 1) <= m;
-}
-
 /* Rows of a tile, at most `max`, such that the number of tiles is minimal and
  * their heights are equal. */
 static int64_t balanced_mr(int64_t m, int64_t max) {
   return m > 0 ? ceil_div(m, ceil_div(m, max)) : max;
 }
 
+/* Cycles of the tile of `t` for one task with all rows and columns. */
+static double tile_cost(GemmTiling t, const TileChoice *c) {
+  int64_t bytes = dtype_info[t.accumulator_dtype].bytes;
+  GemmProblem g = {.m = (double)c->m,
+                   .n = (double)c->n,
+                   .depth = (double)c->depth,
+                   .batch = 1,
+                   .sharing = 1,
+                   .task_height = c->m,
+                   .task_columns =
+                       c->n < MAX_TASK_COLUMNS ? c->n : MAX_TASK_COLUMNS,
+                   .lanes = c->lanes,
+                   .element_bytes = (double)bytes};
+  t.mc = balanced_block(c->m, MAX_MC, t.mr);
+  t.pack_kc = c->depth;
+  t.has_mr_minus_one = t.mr > 1 && (!c->m_is_constant || c->m % t.mr != 0);
+  t.last_panel_vectors =
+      (uint32_t)(ceil_div(c->n, c->lanes) % (int64_t)t.nr_vectors);
+  CostCounts counts = {.type = core_type_of(t.element_dtype)};
+  cost_add_gemm(&counts, &t, &g, c->rates);
+  return cost_of_counts(&counts, c->rates, 1).total;
+}
+
 void register_tile_choose(GemmTiling *t, const Schedule *s,
-                          const GemmFields *set, int64_t m, int64_t n,
-                          bool m_is_constant) {
+                          const GemmFields *set, const TileChoice *c) {
   uint32_t count;
   const MicroTile *shapes = register_tiles(s, &count);
-  int64_t vectors = ceil_div(n, s->width);
-  double best = 0;
+  double best = HUGE_VAL;
+  GemmTiling x = *t;
   for (uint32_t j = 0; j < count; j++) {
-    int64_t rows = shapes[j].mr, per_tile = shapes[j].nr_vectors;
-    if (m_is_constant)
-      rows = balanced_mr(m, rows);
+    int64_t rows = shapes[j].mr, vectors = shapes[j].nr_vectors;
+    if (c->m_is_constant)
+      rows = balanced_mr(c->m, rows);
     if (set->of[GEMM_MR])
       rows = set->of[GEMM_MR];
     if (set->of[GEMM_NR])
-      per_tile = ceil_div(set->of[GEMM_NR], s->width);
-    double tile_rows_count = rows_divide_evenly(m, rows)
-                                 ? (double)m / (double)rows
-                                 : (double)ceil_div(m, rows);
-    double time =
-        (double)(vectors / per_tile) * term_half_cycles(rows, per_tile);
-    if (vectors % per_tile)
-      time += term_half_cycles(rows, vectors % per_tile);
-    if (tile_registers(rows, per_tile) > vector_registers(s->vector_bytes))
-      time = HUGE_VAL;
-    if (j > 0 && tile_rows_count * time >= best)
+      vectors = ceil_div(set->of[GEMM_NR], s->width);
+    x.mr = (uint32_t)rows;
+    x.nr_vectors = (uint32_t)vectors;
+    double cost =
+        tile_registers(rows, vectors) > vector_registers(s->vector_bytes)
+            ? HUGE_VAL
+            : tile_cost(x, c);
+    if (j > 0 && cost >= best)
       continue;
-    best = tile_rows_count * time;
-    t->mr = (uint32_t)rows;
-    t->nr_vectors = (uint32_t)per_tile;
+    best = cost;
+    t->mr = x.mr;
+    t->nr_vectors = x.nr_vectors;
   }
 }
 

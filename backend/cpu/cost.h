@@ -1,0 +1,62 @@
+/* backend/cpu: what the code of a schedule does, counted for the cost model
+ * (kernel/cost_model.h).  Sizes that are symbolic count as their hints. */
+#ifndef AXON_CPU_COST_H
+#define AXON_CPU_COST_H
+
+#include "backend/cpu/gemm_tiling.h"
+#include "kernel/cost_model.h"
+
+/* The one cost of a kernel with its schedule: terms in cycles. */
+CostTerms cost_of(const Kernel *k, const Schedule *s, const CoreRates *r,
+                  double threads);
+/* The type of the arithmetic on elements of a matmul; DT_I32: bf16 pairs. */
+CoreType core_type_of(Dtype t);
+/* Its counts. */
+void cost_count(const Kernel *k, const Schedule *s, const CoreRates *r,
+                CostCounts *out);
+
+/* ---- cost_gemm.c ---- */
+
+struct GemmProblem { /* sizes of the matmuls of a kernel */
+  double m, n, depth;
+  double batch;   /* number of matmuls */
+  double sharing; /* of them, the number that share panels of b */
+  int64_t task_height, task_columns;
+  double lanes, element_bytes;
+  bool keeps_b; /* b is prepacked already */
+};
+
+/* Adds the matmuls to the counts.  Their tasks do not count. */
+void cost_add_gemm(CostCounts *c, const GemmTiling *t, const GemmProblem *g,
+                   const CoreRates *r);
+/* Number of tasks. */
+double gemm_task_count(const GemmProblem *g);
+/* Adds the terms of tiles of `rows` rows and `vectors` vectors.
+ * pointers: rows of the left operand that have their own pointers. */
+void cost_add_tile_terms(CostCounts *c, double rows, double vectors,
+                         double terms, double pointers);
+/* Adds the stores of `tiles` tiles, which add to sums of earlier blocks of
+ * terms in a part of them. */
+void cost_add_tile_stores(CostCounts *c, double rows, double vectors,
+                          double tiles, double adding);
+
+/* ---- cost_conv.c ---- */
+
+/* The sizes of the convolution of a kernel. */
+ConvProblem conv_problem(const Kernel *k, const Schedule *s,
+                         const GemmTiling *t);
+/* Counts all tasks of a convolution.  Returns false if a window is too
+ * large. */
+bool conv_count_tasks(const ConvWindow *w, const ConvProblem *problem,
+                      const ConvTask *task, const CoreRates *r,
+                      CostCounts *out);
+void cost_add_conv(CostCounts *c, const Kernel *k, const Schedule *s,
+                   const GemmTiling *t, const CoreRates *r);
+
+/* ---- cost_nest.c ---- */
+
+/* Adds the iterations of a loop nest as its schedule arranges them. */
+void cost_add_nest(CostCounts *c, const Kernel *k, const Schedule *s,
+                   uint32_t loop, const CoreRates *r);
+
+#endif

@@ -1,0 +1,107 @@
+/* Cycles of what a scheduled kernel does. */
+#include "kernel/cost_model.h"
+#include "machine/limits/cpu.h"
+
+#include <math.h>
+
+const char *const cost_term_keys[COST_TERM_COUNT] = {
+#define COST_TERM(name, key, text) key,
+#include "kernel/cost_terms.def"
+};
+const char *const cost_term_names[COST_TERM_COUNT] = {
+#define COST_TERM(name, key, text) text,
+#include "kernel/cost_terms.def"
+};
+
+double cost_miss_share(double bytes, double cache_bytes) {
+  double share = (bytes / cache_bytes - COST_CACHE_SHARE) / COST_CACHE_SHARE;
+  return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+static bool is_same_body(const CostBody *a, const CostBody *b) {
+  return a->vectors == b->vectors && a->loads == b->loads &&
+         a->stores == b->stores && a->others == b->others &&
+         a->serial == b->serial;
+}
+
+/* With too many different bodies, the last one becomes a mean. */
+static void merge_body(CostBody *into, const CostBody *body) {
+  double all = into->iterations + body->iterations,
+         part = body->iterations / all;
+  into->vectors += part * (body->vectors - into->vectors);
+  into->loads += part * (body->loads - into->loads);
+  into->stores += part * (body->stores - into->stores);
+  into->others += part * (body->others - into->others);
+  into->serial += part * (body->serial - into->serial);
+  into->iterations = all;
+}
+
+void cost_add_body(CostCounts *c, const CostBody *body) {
+  if (body->iterations <= 0)
+    return;
+  for (uint32_t j = 0; j < c->body_count; j++)
+    if (is_same_body(&c->bodies[j], body)) {
+      c->bodies[j].iterations += body->iterations;
+      return;
+    }
+  if (c->body_count < MAX_COST_BODIES)
+    c->bodies[c->body_count++] = *body;
+  else
+    merge_body(&c->bodies[MAX_COST_BODIES - 1], body);
+}
+
+/* The slowest resource takes its whole time.  The others delay it a little,
+ * since the core does not schedule instructions perfectly. */
+static void add_core_cycles(CostTerms *t, const CostBody *b, CoreType type,
+                            const CoreRates *r) {
+  double instructions = b->vectors + b->loads + b->stores + b->others;
+  double each[] = {
+      [COST_ARITHMETIC] = b->vectors / r->fma_per_cycle[type],
+      [COST_LOADS] =
+          b->loads / r->loads_per_cycle + b->stores / r->stores_per_cycle,
+      [COST_ISSUE] = instructions / r->issue_per_cycle,
+      [COST_LATENCY] = b->serial * r->fma_latency,
+  };
+  double max = 0;
+  for (int j = COST_ARITHMETIC; j <= COST_LATENCY; j++)
+    max = fmax(max, each[j]);
+  for (int j = COST_ARITHMETIC; j <= COST_LATENCY; j++) {
+    double share = each[j] == max ? 1 : COST_CONTENTION;
+    t->cycles[j] += b->iterations * share * each[j];
+    max = each[j] == max ? HUGE_VAL : max; /* only one is the slowest */
+  }
+}
+
+/* The part of the transfers that computation does not hide. */
+static void add_transfers(CostTerms *t, const CostCounts *c, const CoreRates *r,
+                          double core) {
+  double each[CORE_BOUNDARIES], all = 0;
+  for (int j = 0; j < CORE_BOUNDARIES; j++)
+    all += each[j] = c->bytes[j] / r->bytes_per_cycle[j];
+  double hidden = COST_OVERLAP * fmin(core, all);
+  for (int j = 0; j < CORE_BOUNDARIES && all > 0; j++)
+    t->cycles[COST_L1_L2 + j] = each[j] * (1 - hidden / all);
+}
+
+CostTerms cost_of_counts(const CostCounts *c, const CoreRates *r,
+                         double threads) {
+  CostTerms t = {.total = 0};
+  double core = 0, work = 0;
+  for (uint32_t j = 0; j < c->body_count; j++)
+    add_core_cycles(&t, &c->bodies[j], c->type, r);
+  for (int j = COST_ARITHMETIC; j <= COST_LATENCY; j++)
+    core += t.cycles[j];
+  add_transfers(&t, c, r, core);
+  t.cycles[COST_PACKING] = c->packed_vectors * COST_PACK_CYCLES;
+  t.cycles[COST_CALLS] = c->calls * COST_CALL_CYCLES;
+  t.cycles[COST_TASKS] = c->tasks * r->task_cycles;
+  for (int j = 0; j < COST_IMBALANCE; j++)
+    work += t.cycles[j];
+  double tasks = fmax(c->tasks, 1);
+  double rounds = ceil(tasks / threads) / tasks;
+  t.total = work * rounds * (1 + COST_TASK_IMBALANCE * threads / tasks);
+  for (int j = 0; j < COST_IMBALANCE; j++)
+    t.cycles[j] /= threads;
+  t.cycles[COST_IMBALANCE] = t.total - work / threads;
+  return t;
+}
