@@ -447,15 +447,13 @@ bool find_block(Blocks *b, Block *best) {
  * It moves to the values that it is computed from. */
 
 typedef struct Uses {
-  uint32_t *latest; /* 1 + the last statement that a statement reads, or 0 */
   uint32_t *first, *last; /* statements that read it */
   bool *moves;
 } Uses;
 
 static Uses find_uses(const Blocks *b, uint32_t count) {
   Arena *arena = b->im->arena;
-  Uses u = {.latest = MAKE_ARRAY(arena, uint32_t, count + 1),
-            .first = MAKE_ARRAY(arena, uint32_t, count + 1),
+  Uses u = {.first = MAKE_ARRAY(arena, uint32_t, count + 1),
             .last = MAKE_ARRAY(arena, uint32_t, count + 1),
             .moves = MAKE_ARRAY(arena, bool, count + 1)};
   for (uint32_t i = 0; i < count; i++)
@@ -464,7 +462,6 @@ static Uses find_uses(const Blocks *b, uint32_t count) {
       if (!def || def->kind != DEF_STATEMENT)
         continue;
       uint32_t read = def->index;
-      u.latest[i] = read + 1 > u.latest[i] ? read + 1 : u.latest[i];
       u.first[read] = u.last[read] ? u.first[read] : i;
       u.last[read] = i;
     }
@@ -483,27 +480,32 @@ static void mark_moves(const Blocks *b, Uses *u, uint32_t count) {
   }
 }
 
-/* Puts moved statements behind the last one that they read. */
+static int by_place(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+/* Puts moved statements behind the last one that they read, which may itself
+ * have moved.  A place is 1 + the number of a statement that stays. */
 static void move_statements(Blocks *b, uint32_t count) {
   Importer *im = b->im;
   Statements all = {0};
   Uses u = find_uses(b, count);
-  uint32_t *queue = MAKE_ARRAY(im->arena, uint32_t, count + 1);
+  uint64_t *places = MAKE_ARRAY(im->arena, uint64_t, count + 1);
+  uint64_t *order = MAKE_ARRAY(im->arena, uint64_t, count + 1);
   mark_moves(b, &u, count);
-  for (uint32_t i = 0; i <= count; i++) { /* behind statement i - 1 */
-    uint32_t queued = 0;
-    if (i > 0 && u.moves[i - 1])
-      continue;
-    if (i > 0)
-      VEC_PUSH(im->arena, all, im->statements.at[i - 1]);
-    queue[queued++] = i;
-    for (uint32_t q = 0; q < queued; q++)
-      for (uint32_t k = queue[q]; k < count; k++)
-        if (u.moves[k] && u.latest[k] == queue[q]) {
-          VEC_PUSH(im->arena, all, im->statements.at[k]);
-          queue[queued++] = k + 1;
-        }
+  for (uint32_t i = 0; i < count; i++) {
+    places[i] = u.moves[i] ? 0 : (uint64_t)i + 1;
+    for (uint32_t k = 0; k < b->tokens[i].len; k++) {
+      const Def *def = b->tokens[i].at[k].def;
+      if (def && def->kind == DEF_STATEMENT && places[def->index] > places[i])
+        places[i] = places[def->index];
+    }
+    order[i] = places[i] << 32 | i;
   }
+  qsort(order, count, sizeof *order, by_place);
+  for (uint32_t i = 0; i < count; i++)
+    VEC_PUSH(im->arena, all, im->statements.at[(uint32_t)order[i]]);
   im->statements = all;
 }
 

@@ -257,22 +257,6 @@ static int64_t axis_attribute(Importer *im, const char *name, uint32_t i) {
   return i < count ? all[i] : 0;
 }
 
-/* x with an axis at another place. */
-static const char *move_axis(Importer *im, const char *x, uint32_t rank,
-                             uint32_t from, uint32_t to) {
-  Buffer before = {.arena = im->arena}, after = {.arena = im->arena};
-  if (from == to)
-    return x;
-  uint32_t next = 0;
-  for (uint32_t k = 0; k < rank; k++) {
-    next += next == from;
-    buffer_printf(&before, k ? " %c" : "%c", 'a' + (int)k);
-    buffer_printf(&after, k ? " %c" : "%c",
-                  'a' + (int)(k == to ? from : next++));
-  }
-  return text(im, "(permute \"%s -> %s\" %s)", before.text, after.text, x);
-}
-
 /* Scanned input k: its elements are a parameter of the body. */
 static const char *scanned_items(Importer *im, const LoopBody *l, uint32_t k,
                                  Dim **length, const char **parameter) {

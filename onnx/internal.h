@@ -187,6 +187,10 @@ bool shapes_equal(const Shape *a, const Shape *b);
 const char *star_axes(Importer *im, const char *x, uint32_t rank, uint32_t mask,
                       const char *kind);
 
+/* x with an axis at another place. */
+const char *move_axis(Importer *im, const char *x, uint32_t rank, uint32_t from,
+                      uint32_t to);
+
 enum Helper { HELPER_WRAP = 1, HELPER_REFLECT = 2, HELPER_CUBIC = 4 };
 
 #endif

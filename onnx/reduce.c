@@ -154,6 +154,37 @@ void onnx_cumsum(Importer *im, const char *how) {
   define(im, 0, x->dtype, &x->shape, "%s", sums);
 }
 
+/* A scan along the first axis, from ones. */
+void onnx_cumprod(Importer *im, const char *how) {
+  Value *x = input(im, 0);
+  uint32_t count, rank = x->shape.rank;
+  int64_t *axes = const_operand(im, 1, NULL, &count);
+  uint32_t axis = normal_axis(im, count ? axes[0] : 0, rank);
+  bool reverse = attr_int(im, "reverse", 0);
+  const char *y = index_name(im, "y"), *z = index_name(im, "z");
+  const char *all = move_axis(im, ref(im, x), rank, axis, 0);
+  Shape row = {.rank = rank - 1};
+  (void)how;
+  for (uint32_t k = 0; k < row.rank; k++)
+    row.dims[k] = x->shape.dims[k + (k >= axis)];
+  const char *type = dtype_info[x->dtype].name;
+  const char *ones = text(im, "(1 : %s)", type);
+  if (row.rank)
+    ones = text(im, "(ones %s : %s%s)", sizes_text(im, &row), type,
+                sizes_text(im, &row));
+  if (reverse)
+    all = text(im, "(reverse ~axis:0 %s)", all);
+  const char *result =
+      attr_int(im, "exclusive", 0) ? y : text(im, "%s * %s", y, z);
+  all = text(im, "snd (scan (fn %s %s => (%s * %s, %s)) %s %s)", y, z, y, z,
+             result, ones, all);
+  if (reverse)
+    all = text(im, "reverse ~axis:0 (%s)", all);
+  if (axis > 0)
+    all = move_axis(im, text(im, "(%s)", all), rank, 0, axis);
+  define(im, 0, x->dtype, &x->shape, "%s", all);
+}
+
 /* ---- products ---- */
 
 static Shape matmul_batch(Importer *im, Value **v, const char **texts) {

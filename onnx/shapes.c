@@ -155,3 +155,18 @@ Shape align(Importer *im, uint32_t count, Value **v, const char **texts) {
   }
   return out;
 }
+
+const char *move_axis(Importer *im, const char *x, uint32_t rank, uint32_t from,
+                      uint32_t to) {
+  Buffer before = {.arena = im->arena}, after = {.arena = im->arena};
+  if (from == to)
+    return x;
+  uint32_t next = 0;
+  for (uint32_t k = 0; k < rank; k++) {
+    next += next == from;
+    buffer_printf(&before, k ? " %c" : "%c", 'a' + (int)k);
+    buffer_printf(&after, k ? " %c" : "%c",
+                  'a' + (int)(k == to ? from : next++));
+  }
+  return text(im, "(permute \"%s -> %s\" %s)", before.text, after.text, x);
+}
