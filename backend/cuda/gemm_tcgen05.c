@@ -133,7 +133,7 @@ static void put_products(Buffer *out, const GemmKernelSpec *t,
   gemm_put_work_loop(out, t);
   put_accumulator(out, s);
   buffer_printf(out,
-                "(void)m0, (void)n0;\n"
+                "(void)tile;\n"
                 "ax_mbarrier_wait(drained + 8 * slot, parity ^ 1);\n"
                 "for (unsigned step = from; step < to; step++, round++) {\n"
                 "const unsigned stage = round %% %uu;\n"
@@ -212,6 +212,7 @@ static void put_epilogue(Buffer *out, const GemmKernelSpec *t,
   buffer_puts(out, "unsigned turn = 0;\n");
   gemm_put_work_init(out, t);
   gemm_put_work_loop(out, t);
+  gemm_put_tile_coords(out, t);
   put_accumulator(out, s);
   buffer_puts(out, "ax_mbarrier_wait(ready + 8 * slot, parity);\n"
                    "ax_tcgen05_fence_after();\n");
