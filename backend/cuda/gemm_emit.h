@@ -187,7 +187,8 @@ TmaPipeline gemm_tma_pipeline(const GemmKernelSpec *t);
 const char *gemm_block_number(const GemmKernelSpec *t, const char *number,
                               char to[80]);
 /* Emit the sizes of the work, its state, and the loop over segments, which
- * stays open.  from, to: range of k stages.  whole: number of the tile. */
+ * stays open.  tile: number of the tile, and `whole` with stream-K.  from, to:
+ * range of k stages. */
 void gemm_put_work_sizes(Buffer *out, const GemmKernelSpec *t);
 void gemm_put_work_init(Buffer *out, const GemmKernelSpec *t);
 void gemm_put_work_loop(Buffer *out, const GemmKernelSpec *t);

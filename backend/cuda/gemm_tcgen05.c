@@ -122,6 +122,7 @@ static void put_stage_release(Buffer *out, const GemmKernelSpec *t) {
     buffer_puts(out, "ax_tcgen05_commit(empty + 8 * stage);\n");
 }
 
+/* The products need the number of tiles alone, not their coordinates. */
 static void put_products(Buffer *out, const GemmKernelSpec *t,
                          const TmaPipeline *r) {
   const GemmSchedule *s = t->schedule;
@@ -130,12 +131,11 @@ static void put_products(Buffer *out, const GemmKernelSpec *t,
   put_smem_descriptor(out, &r->b, "b_first", r->a.stage_bytes);
   buffer_puts(out, "unsigned round = 0, turn = 0;\n");
   gemm_put_work_init(out, t);
-  gemm_put_work_loop(out, t);
+  buffer_printf(out, "for (; %s; next += teams) {\n", gemm_has_work_expr(t));
   put_accumulator(out, s);
   buffer_printf(out,
-                "(void)m0, (void)n0;\n"
                 "ax_mbarrier_wait(drained + 8 * slot, parity ^ 1);\n"
-                "for (unsigned step = from; step < to; step++, round++) {\n"
+                "for (unsigned step = 0; step < steps; step++, round++) {\n"
                 "const unsigned stage = round %% %uu;\n"
                 "ax_mbarrier_wait(full + 8 * stage, round / %uu & 1);\n"
                 "ax_tcgen05_fence_after();\n"
@@ -148,7 +148,7 @@ static void put_products(Buffer *out, const GemmKernelSpec *t,
                   "b_stage + %u, 0x%xu, %s);\n",
                   instruction_kind(t->shape->a.dtype), s->n,
                   gemm_k_offset(&r->a, k) >> 4, gemm_k_offset(&r->b, k) >> 4,
-                  instruction_descriptor(t, r), k ? "true" : "step != from");
+                  instruction_descriptor(t, r), k ? "true" : "step != 0");
   put_stage_release(out, t);
   buffer_puts(out, "}\nax_tcgen05_commit(ready + 8 * slot);\n}\n}\n");
 }
@@ -212,6 +212,7 @@ static void put_epilogue(Buffer *out, const GemmKernelSpec *t,
   buffer_puts(out, "unsigned turn = 0;\n");
   gemm_put_work_init(out, t);
   gemm_put_work_loop(out, t);
+  gemm_put_tile_coords(out, t);
   put_accumulator(out, s);
   buffer_puts(out, "ax_mbarrier_wait(ready + 8 * slot, parity);\n"
                    "ax_tcgen05_fence_after();\n");

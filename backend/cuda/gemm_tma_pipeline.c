@@ -84,8 +84,6 @@ void gemm_put_work_init(Buffer *out, const GemmKernelSpec *t) {
     buffer_puts(out, "unsigned cut = (unsigned)(cuts * team / teams);\n");
 }
 
-/* Opens the loop over segments.  from, to: range of k stages.  whole: number
- * of the tile. */
 void gemm_put_work_loop(Buffer *out, const GemmKernelSpec *t) {
   buffer_printf(out,
                 "while (%s) {\nunsigned tile = next, from = 0, to = steps;\n",
@@ -98,7 +96,6 @@ void gemm_put_work_loop(Buffer *out, const GemmKernelSpec *t) {
                      "(void)whole;\n");
   else
     buffer_puts(out, "next += teams;\n");
-  gemm_put_tile_coords(out, t);
 }
 
 /* ---- pipeline ---- */
@@ -270,6 +267,7 @@ void gemm_put_producer(Buffer *out, const GemmKernelSpec *t,
   buffer_puts(out, "unsigned round = 0;\n");
   gemm_put_work_init(out, t);
   gemm_put_work_loop(out, t);
+  gemm_put_tile_coords(out, t);
   if (t->a.im2col.spatial_axes)
     gemm_put_unravel(out, &t->m, "m0");
   buffer_printf(out,

@@ -205,6 +205,7 @@ static void put_consumer(Buffer *out, const GemmKernelSpec *t,
                   "ax_barrier_arrive(1, 256);\n",
                   gemm_has_work_expr(t));
   gemm_put_work_loop(out, t);
+  gemm_put_tile_coords(out, t);
   if (s->pingpong)
     buffer_puts(out,
                 "if (turn++ % 2 != group) {\nround += to - from;\ncontinue;\n"
