@@ -288,7 +288,8 @@ static void put_mma_kernel(Buffer *before, Buffer *out,
                 "+ warp * %uu;\n",
                 16 * pitch);
   char at[60];
-  snprintf(at, sizeof at, "slabs + %uu + warp * 32u", s->m * pitch);
+  snprintf(at, sizeof at, "(float2 *)((float *)slabs + %uu) + warp * 16u",
+           s->m * pitch);
   attention_put_row_state(out, t, at);
   buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
                    "const int m_all = rows;\n");

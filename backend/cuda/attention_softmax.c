@@ -227,15 +227,15 @@ void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
   buffer_puts(out, "}\n");
 }
 
-/* Stores maximum and sum of the 16 rows of a warp to shared memory at this
- * address, for the epilogue. */
+/* Stores maximum and sum of the 16 rows of a warp to shared memory at
+ * `address`, a float2 *, for the epilogue. */
 void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
                              const char *address) {
   FragmentLayout h = fragment_layout_mma_c();
   if (!has_row_sums(t))
     return;
   buffer_printf(out,
-                "float2 *const carried = (float2 *)(%s);\n"
+                "float2 *const carried = %s;\n"
                 "#pragma unroll\nfor (int h = 0; h < 2; h++)\n"
                 "if (lane %% 4u == 0)\ncarried[h * 8 + ",
                 address);

@@ -224,8 +224,8 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
   put_kv_loop(out, t, p, r);
   attention_put_row_sums(out, t, p);
   /* the queries of a warp are not needed any more */
-  snprintf(at, sizeof at, "memory + %uu + row * %uu", r->query_offset,
-           p->first.q_copy.tile.panel_bytes);
+  snprintf(at, sizeof at, "(float2 *)(memory + %uu + row * %uu)",
+           r->query_offset, p->first.q_copy.tile.panel_bytes);
   attention_put_row_state(out, t, at);
   buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
                    "const int m_all = rows;\n");
