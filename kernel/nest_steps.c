@@ -226,10 +226,9 @@ static const char *threads(StepContext *c) {
   return NULL;
 }
 
-/* Returns the reason for which a loop cannot follow those that are flattened
- * already. */
-static const char *cannot_flatten(const Nest *n, uint32_t at,
-                                  const NestFlattened *f) {
+/* Returns the reason for which a loop cannot be flattened after loop `before`;
+ * NO_LOOP: it is the first one. */
+static const char *cannot_flatten(const Nest *n, uint32_t at, uint32_t before) {
   const NestLoop *l = &n->loops[at];
   if (l->run != NEST_SERIAL)
     return "is not serial";
@@ -237,8 +236,7 @@ static const char *cannot_flatten(const Nest *n, uint32_t at,
     return "is summed, and only other loops can be flattened";
   if (nest_find(n, l->axis, nest_piece(n, at) + 1) != NO_LOOP)
     return "is inside of a loop of the same axis: flatten outermost pieces";
-  if (f->count &&
-      (at == 0 || n->loops[at - 1].axis != f->loops[f->count - 1].axis))
+  if (before != NO_LOOP && at != before + 1)
     return "does not follow the loop that is named before it: order them "
            "first";
   return NULL;
@@ -248,7 +246,7 @@ static const char *flatten(StepContext *c) {
   Nest *n = c->n;
   const NestStep *s = c->step;
   NestFlattened f = {.axis = n->spec->axis_count};
-  uint32_t first = c->at;
+  uint32_t first = c->at, last = NO_LOOP;
   if (n->flat.axis != NO_LOOP || n->stream.row_axis != NO_LOOP ||
       f.axis == MAX_KERNEL_AXES)
     return refuse(c, "cannot be flattened: a step has made an axis already");
@@ -256,12 +254,12 @@ static const char *flatten(StepContext *c) {
     return refuse(c, "is one loop: name several");
   for (uint32_t j = 0; j < s->piece_count; j++) {
     c->at = nest_find(n, s->pieces[j].axis, s->pieces[j].piece);
-    const char *reason = cannot_flatten(n, c->at, &f);
+    const char *reason = cannot_flatten(n, c->at, last);
     if (reason)
       return refuse(c, reason);
-    f.loops[f.count++] = n->loops[c->at];
+    last = c->at;
+    f.loops[f.count++] = n->loops[last];
   }
-  uint32_t last = c->at;
   n->loops[first] = (NestLoop){.axis = f.axis, .step = 1};
   memmove(&n->loops[first + 1], &n->loops[last + 1],
           (n->loop_count - last - 1) * sizeof *n->loops);

@@ -34,6 +34,24 @@ static const char *check_pieces(const Nest *n) {
   return NULL;
 }
 
+/* Each iteration of a flattened loop runs all inner pieces of its axis. */
+static const char *check_flattened(const Nest *n) {
+  for (uint32_t j = 0; j < n->flat.count; j++) {
+    const NestLoop *l = &n->flat.loops[j];
+    uint32_t inner = 0;
+    while (inner < n->loop_count && n->loops[inner].axis != l->axis)
+      inner++;
+    int64_t step = inner == n->loop_count
+                       ? 1
+                       : n->loops[inner].step * n->loops[inner].count;
+    if (l->step != step)
+      return arena_printf(n->arena, "flattened i%u: step %lld, not %lld",
+                          n->names[l->axis], (long long)l->step,
+                          (long long)step);
+  }
+  return NULL;
+}
+
 static const char *check_runs(const Nest *n) {
   bool in_task = true, in_block = true;
   for (uint32_t j = 0; j < n->loop_count; j++) {
@@ -64,6 +82,7 @@ static const char *check_runs(const Nest *n) {
 const char *nest_verify(const Nest *n) {
   const char *error = check_axes(n);
   error = error ? error : check_pieces(n);
+  error = error ? error : check_flattened(n);
   return error ? error : check_runs(n);
 }
 

@@ -46,6 +46,11 @@ static const Refused refused[] = {
     {"flatten i0", "i0 is one loop: name several"},
     {"flatten i1, i0",
      "i0 does not follow the loop that is named before it: order them first"},
+    {"tile i0 8; flatten i0.1, i1",
+     "i1 does not follow the loop that is named before it: order them first"},
+    {"tile i1 16; tile i1 6; order i1.2, i0, i1.1, i1; order i0, i1.2; "
+     "flatten i0, i1.2",
+     "flattened i1: step 16, not 18"},
     {"tile i0 8; flatten i0, i1",
      "i0 is inside of a loop of the same axis: flatten outermost pieces"},
     {"blocks i0; flatten i0, i1", "i0 is not serial"},
