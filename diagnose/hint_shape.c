@@ -38,8 +38,9 @@ static const char *name_of(Checker *c, const Expr *e) {
   const char *text = error_source_text(c, error_brought(e)->span);
   if (!text || strlen(text) > MAX_QUOTED_BYTES)
     return "x";
-  bool closed = e->kind == EX_INDEX || e->kind == EX_FIELD ||
-                (strchr("([{", text[0]) && strchr(")]}", text[strlen(text) - 1]));
+  bool closed =
+      e->kind == EX_INDEX || e->kind == EX_FIELD ||
+      (strchr("([{", text[0]) && strchr(")]}", text[strlen(text) - 1]));
   return closed ? text : arena_printf(c->arena, "(%s)", text);
 }
 
@@ -209,7 +210,9 @@ void hint_rank(Checker *c, Diag *d, Type *actual, Type *expected,
   uint32_t at;
   if (shape_has_known_rank(have) && !shape_has_known_rank(wanted) &&
       have->len && have->len + 1 == shape_min_rank(wanted) &&
-      wanted->axes[0].tag == SHAPE_SPLICE) {
+      wanted->axes[0].tag == SHAPE_SPLICE && o->subject &&
+      strncmp(o->subject, "nn.", 3) == 0 &&
+      fits_axis(&have->axes[have->len - 1], &wanted->axes[wanted->len - 1])) {
     hint_new_axis(c, d, o, 0, have, false);
     return;
   }
@@ -363,9 +366,9 @@ static bool hint_inexact_item(Checker *c, Diag *d, const Expr *shape,
         !number_at_call(c, o, e->arg[0], &x) ||
         !number_at_call(c, o, e->arg[1], &y) || y <= 0 || x % y == 0)
       continue;
-    d->help = arena_printf(c->arena,
-                           "%s rounds down: %lld is not a multiple of %lld",
-                           text, (long long)x, (long long)y);
+    d->help =
+        arena_printf(c->arena, "%s rounds down: %lld is not a multiple of %lld",
+                     text, (long long)x, (long long)y);
     return true;
   }
   return false;

@@ -110,11 +110,11 @@ static void hint_missing_argument(Checker *c, Diag *d, Type *function,
 
 /* f -x: a subtraction, though the minus sign belongs to x. */
 static bool hint_negative_argument(Checker *c, Diag *d, const Origin *o) {
-  const Expr *right = o->prim == PRIM_SUB && o->number == 1 ? origin_right(o)
-                                                            : NULL;
-  const Source *source =
-      right && right->span.file ? sources_get(c->sources, right->span.file)
-                                : NULL;
+  const Expr *right =
+      o->prim == PRIM_SUB && o->number == 1 ? origin_right(o) : NULL;
+  const Source *source = right && right->span.file
+                             ? sources_get(c->sources, right->span.file)
+                             : NULL;
   const char *name = source ? error_source_text(c, right->span) : NULL;
   uint32_t at = name ? right->span.start : 0;
   if (at < 2 || source->text[at - 1] != '-' ||
@@ -136,8 +136,8 @@ static bool hint_component_count(Checker *c, Diag *d, Type *actual,
       expected->tag != TY_TUPLE || actual->count == expected->count)
     return false;
   const Type *part = ty_norm(c, expected->args[0]);
-  bool is_key = part->tag == TY_DATATYPE &&
-                part->data.type == c->builtins.key_datatype;
+  bool is_key =
+      part->tag == TY_DATATYPE && part->data.type == c->builtins.key_datatype;
   d->help = arena_printf(
       c->arena, "the value has %u components, the pattern %u%s",
       expected->count, actual->count,
@@ -205,9 +205,9 @@ static bool hint_structure(Checker *c, Diag *d, Type *actual, Type *expected,
   if (strcmp(o->subject, "zeros_like") == 0)
     d->help = "for all tensors of a structure, write optim.zeros_like";
   else if (to && o->arg.arg_count == 1 && shape_equal(c, from, to))
-    d->help = arena_printf(
-        c->arena, "for every float in a structure, write each %s x",
-        o->subject);
+    d->help = arena_printf(c->arena,
+                           "for every float in a structure, write each %s x",
+                           o->subject);
   return d->help != NULL;
 }
 

@@ -253,11 +253,12 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
   if (!hint_concat_axis(c, d, o) && o->actual && o->expected)
     hint_axis_order(c, d, o, o->expr, o->actual, o->expected);
   hint_list_sizes(d, o);
-  hint_loop_integer(c, d, k);
   TypeDiff part;
   bool found =
       o->actual && o->expected &&
       type_diff_sizes(c, o->actual, o->expected, k->left, k->right, &part);
+  if (!found)
+    hint_loop_integer(c, d, k);
   if (found && !d->help)
     hint_record_field(c, d, o, &part);
   if (!o->actual || !o->expected)

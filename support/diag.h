@@ -52,9 +52,9 @@ typedef struct Diag {
   const char *found, *expected; /* types or sizes that differ, or NULL */
   int32_t axis; /* axis of `found` along which they differ, from 0; -1: none or
                    several */
-  const char *note;           /* may have several lines, or NULL */
-  const char *help;           /* or NULL */
-  const struct Diag *cause;   /* a warning about the same mistake; or NULL */
+  const char *note;         /* may have several lines, or NULL */
+  const char *help;         /* or NULL */
+  const struct Diag *cause; /* a warning about the same mistake; or NULL */
   Span mistake; /* the place to correct, which several errors may have; no file:
                    the primary span */
   const char *counterexample; /* "fails at h = 350: 20 meets 21"; or NULL */

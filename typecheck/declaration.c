@@ -437,7 +437,8 @@ static void drop_size_errors(Checker *c, Diags *diags, uint32_t from) {
     is_reported |= diags->all.at[i] == c->inference.recursive_call;
   for (uint32_t i = from; i < diags->all.len && is_reported; i++) {
     Diag *d = diags->all.at[i];
-    bool follows = d->severity == SEV_ERROR && d != c->inference.recursive_call &&
+    bool follows = d->severity == SEV_ERROR &&
+                   d != c->inference.recursive_call &&
                    (d->code == SIZES_DIFFER || d->code == NO_BROADCAST);
     if (follows)
       diags->errors--;

@@ -3,9 +3,9 @@
 
    If a declaration with guesses has an error, it is checked once more with all
    guesses reversed, also those that only this pass makes, and then with those
-   reversed that this showed to be wrong.  So `fun pick x rows = unstack x.[rows, ...]` takes a tensor of
-   indices, and `fun find names x = ... n == x ... "no " ^ x` compares
-   strings. */
+   reversed that this showed to be wrong.  So `fun pick x rows = unstack
+   x.[rows, ...]` takes a tensor of indices, and `fun find names x = ... n == x
+   ... "no " ^ x` compares strings. */
 #include "typecheck/internal.h"
 #include "support/arena.h"
 
@@ -17,7 +17,8 @@ bool guess_assume(Checker *c, const Expr *e, const Expr *value) {
 /* True if a pass with the reverse showed that the guess was wrong: the index
    is a tensor with an axis, or the compared value is no tensor. */
 static bool is_wrong(Checker *c, const Guess *g) {
-  Type *t = g->value->inferred_type ? ty_norm(c, g->value->inferred_type) : NULL;
+  Type *t =
+      g->value->inferred_type ? ty_norm(c, g->value->inferred_type) : NULL;
   if (!t)
     return false;
   if (g->expr == g->value)

@@ -168,13 +168,13 @@ static bool report_used_early(Checker *c, Sym *name, Span span) {
     return false;
   Diag *d = c->inference.used_early;
   if (d) {
-    diag_add_label(c->arena, d, span,
-                   arena_printf(c->arena, "`%s` is declared below, too",
-                                name->text));
+    diag_add_label(
+        c->arena, d, span,
+        arena_printf(c->arena, "`%s` is declared below, too", name->text));
     return true;
   }
-  d = c->inference.used_early = error_at(
-      c, 312, span, "`%s` is used before its declaration", name->text);
+  d = c->inference.used_early =
+      error_at(c, 312, span, "`%s` is used before its declaration", name->text);
   diag_add_label(c->arena, d, *below, "declared here");
   d->help = "a name is known after its declaration: move that before this "
             "line; functions that call each other are joined by `and`";
