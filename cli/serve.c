@@ -1,4 +1,4 @@
-/* axon serve MODEL: a language model behind HTTP.  Main entry point:
+/* axon serve MODEL: a model behind HTTP.  Main entry point:
    verb_serve.  The program below computes; serve/ has the connections. */
 #include "cli/cli.h"
 #include "serve/serve.h"
@@ -7,8 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char program[] =
-    "do serve.run (llama.open_model (lists.head (args ()))) %lld\n";
+static void write_program(const Server *server, bool is_encoder, Buffer *to) {
+  if (is_encoder)
+    buffer_puts(to,
+                "do serve.embed (bert.open_model (lists.head (args ())))\n");
+  else
+    buffer_printf(to,
+                  "do serve.run (llama.open_model (lists.head (args ()))) "
+                  "%lld\n",
+                  (long long)server_page_count(server));
+}
 
 typedef struct Limit {
   const char *name, *text;
@@ -59,9 +67,9 @@ static int report_fault(const Fault *fault) {
 }
 
 /* A signal is the usual end. */
-static int serve(Server *server, Session *session) {
+static int serve(Server *server, bool is_encoder, Session *session) {
   Buffer text = {0};
-  buffer_printf(&text, program, (long long)server_page_count(server));
+  write_program(server, is_encoder, &text);
   SourceInput input = {.name = "serve", .text = text.text, .len = text.len};
   SessionStatus ended = session_check(session, &input);
   if (ended == SESSION_OK)
@@ -85,9 +93,14 @@ int verb_serve(int argc, char **argv) {
     return usage_error("serve", "give one model");
   if (!take_options(&o, &options))
     return EXIT_USAGE;
+  bool is_encoder = server_is_encoder(o.args[0]);
+  if (is_encoder && (o.cache || o.tokens))
+    return usage_error("serve",
+                       "--cache and --tokens are for models that write texts");
   server_block_signals();
   SessionHost host = terminal_host(o.arg_count, o.args);
   host.eval.next_step = server_next_step;
+  host.eval.next_texts = server_next_texts;
   Session *session = terminal_open_session(&host);
   terminal_hide_places();
   options.interrupt = interrupt;
@@ -95,7 +108,7 @@ int verb_serve(int argc, char **argv) {
   Server *server = server_start(&options, &fault);
   if (server) {
     session_eval_host(session)->owner = server;
-    status = serve(server, session);
+    status = serve(server, is_encoder, session);
     server_close(server);
   } else {
     status = report_fault(&fault);

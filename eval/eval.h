@@ -36,6 +36,14 @@ typedef struct ServeStep {
   const int64_t *tokens_seen;   /* [seen] */
 } ServeStep;
 
+/* Texts whose embeddings are computed together.  The host owns the arrays,
+ * until it is called again. */
+typedef struct ServeTexts {
+  int64_t rows, columns;  /* extents */
+  const int64_t *ids;     /* [rows, columns]: tokens, then padding */
+  const int64_t *lengths; /* [rows]: how many tokens, at least one */
+} ServeTexts;
+
 /* Callbacks and settings of the host.  All output goes through the
  * callbacks. */
 typedef struct EvalHost {
@@ -57,6 +65,11 @@ typedef struct EvalHost {
    * Without tokens, it is the last one.  NULL: the host is no server. */
   void (*next_step)(void *owner, const int64_t *chosen, int64_t count,
                     ServeStep *step);
+  /* For serve.next_texts: takes the embeddings of the texts before, `count`
+   * rows of `width` numbers, and waits for others.  Without texts, it is the
+   * end. NULL: the host is no server. */
+  void (*next_texts)(void *owner, const float *rows, int64_t count,
+                     int64_t width, ServeTexts *texts);
   int arg_count; /* arguments of the program, for args () */
   const char *const *args;
   int print_width;            /* columns of output */

@@ -971,6 +971,7 @@ B(prim_track);
 B(prim_clock);
 B(prim_is_interrupted);
 B(prim_serve_next);
+B(prim_serve_next_texts);
 B(prim_exit);
 B(prim_fail);
 B(prim_assert);

@@ -189,12 +189,16 @@ static Value new_tensor(Eval *vm, Dtype dtype, int64_t rows, int64_t columns,
   return vm_value_of_tensor(vm, t, &fault);
 }
 
+NORETURN static void fail_no_server(Eval *vm) {
+  vm_fail(vm, 501, "only `axon serve` has requests");
+}
+
 PRIM(prim_serve_next) {
   UNUSED;
   ServeStep s;
   vm_check_effect_allowed(vm, "serve.next");
   if (!vm->host->next_step)
-    vm_fail(vm, 501, "only `axon serve` has requests");
+    fail_no_server(vm);
   const Tensor *chosen = vm_tensor(vm, args[0]);
   vm->host->next_step(vm->host->owner, chosen->data, chosen->count, &s);
   Value r = vm_new_tuple(vm, 7), *at = AS_ARRAY(r)->at;
@@ -205,5 +209,21 @@ PRIM(prim_serve_next) {
   at[4] = new_tensor(vm, DT_F32, s.texts, 5, s.choices);
   at[5] = new_tensor(vm, DT_I64, s.texts, 3, s.at_text);
   at[6] = new_tensor(vm, DT_I64, s.seen, -1, s.tokens_seen);
+  return value_retain(r);
+}
+
+PRIM(prim_serve_next_texts) {
+  UNUSED;
+  ServeTexts s;
+  vm_check_effect_allowed(vm, "serve.next_texts");
+  if (!vm->host->next_texts)
+    fail_no_server(vm);
+  const Tensor *rows = vm_tensor(vm, args[0]);
+  vm_check_file(vm, rows);
+  vm->host->next_texts(vm->host->owner, rows->data, rows->shape[0],
+                       rows->shape[1], &s);
+  Value r = vm_new_tuple(vm, 2), *at = AS_ARRAY(r)->at;
+  at[0] = new_tensor(vm, DT_I64, s.rows, s.columns, s.ids);
+  at[1] = new_tensor(vm, DT_I64, s.rows, -1, s.lengths);
   return value_retain(r);
 }

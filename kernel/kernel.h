@@ -362,9 +362,13 @@ bool contraction_match_any_size(Arena *arena, const LoopNest *loop,
 bool loop_is_contraction(const LoopNest *loop);
 /* True if all factors of the contraction are bf16 values. */
 bool contraction_is_bf16(const LoopNest *loop);
-/* The operands of a contraction for result axis n.  *n_factors is the set of
- * factors that depend on n.  *m is the largest axis on which only other factors
- * depend.  Returns false if there is none. */
+/* The operands of a contraction for result axis n: the set of spatial axes on
+ * which only other factors depend than those that depend on n, *n_factors. */
+uint64_t contraction_row_axes(const LoopNest *loop, const ContractionPattern *p,
+                              uint32_t n, uint32_t *n_factors);
+/* The first of the largest axes in a set.  UINT32_MAX: the set is empty. */
+uint32_t loop_largest_axis(const LoopNest *loop, uint64_t axes);
+/* *m is the largest of these axes.  Returns false if there is none. */
 bool contraction_operand_sides(const LoopNest *loop,
                                const ContractionPattern *p, uint32_t n,
                                uint32_t *m, uint32_t *n_factors);

@@ -139,23 +139,31 @@ static bool is_on_side_of(const LoopNest *loop, const ContractionPattern *p,
          (loop->accumulated_axes && !(vars & inner_axes(loop)));
 }
 
-bool contraction_operand_sides(const LoopNest *loop,
-                               const ContractionPattern *p, uint32_t n,
-                               uint32_t *m, uint32_t *n_factors) {
-  uint64_t a = 0, b = 0;
+uint64_t contraction_row_axes(const LoopNest *loop, const ContractionPattern *p,
+                              uint32_t n, uint32_t *n_factors) {
+  uint64_t a = 0, b = 0, spatial = ((uint64_t)1 << loop->spatial_axes) - 1;
   *n_factors = 0;
   for (uint32_t j = 0; j < p->factor_count; j++) {
     bool has = is_on_side_of(loop, p, j, n);
     *n_factors |= (uint32_t)has << j;
     *(has ? &b : &a) |= p->op_vars[p->factors[j]];
   }
-  *m = UINT32_MAX;
-  for (uint32_t v = 0; v < loop->spatial_axes; v++)
-    if (v != n && (a >> v & 1) && !(b >> v & 1) &&
-        !(reduced_axes(loop) >> v & 1) &&
-        (*m == UINT32_MAX || extent_hint(loop->graph, loop->extents[v]) >
-                                 extent_hint(loop->graph, loop->extents[*m])))
-      *m = v;
+  return a & ~b & spatial & ~((uint64_t)1 << n) & ~reduced_axes(loop);
+}
+
+uint32_t loop_largest_axis(const LoopNest *loop, uint64_t axes) {
+  uint32_t m = UINT32_MAX;
+  for (uint32_t v = 0; v < loop->axis_count; v++)
+    if ((axes >> v & 1) && (m == UINT32_MAX || loop_extent_hint(loop, v) >
+                                                   loop_extent_hint(loop, m)))
+      m = v;
+  return m;
+}
+
+bool contraction_operand_sides(const LoopNest *loop,
+                               const ContractionPattern *p, uint32_t n,
+                               uint32_t *m, uint32_t *n_factors) {
+  *m = loop_largest_axis(loop, contraction_row_axes(loop, p, n, n_factors));
   return *m != UINT32_MAX;
 }
 

@@ -47,7 +47,8 @@ static void open_answer(const Server *s, const Request *r, const char *kind,
                         Buffer *out) {
   json_open(out, NULL, '{');
   json_key(out, "id");
-  buffer_printf(out, "\"%s-%lld\"", r->is_chat ? "chatcmpl" : "cmpl",
+  buffer_printf(out, "\"%s-%lld\"",
+                r->kind == REQUEST_CHAT ? "chatcmpl" : "cmpl",
                 (long long)r->number);
   json_string_field(out, "object", kind);
   json_int_field(out, "created", s->created);
@@ -69,12 +70,10 @@ static void put_content(const char *name, const char *text, size_t len,
   json_quote_len(out, text ? text : "", len);
 }
 
-void answer_whole(const Server *s, const Request *r, Buffer *out) {
-  open_answer(s, r, r->is_chat ? "chat.completion" : "text_completion", out);
-  json_open(out, "choices", '[');
+static void put_choice(const Request *r, Buffer *out) {
   json_open(out, NULL, '{');
   json_int_field(out, "index", 0);
-  if (r->is_chat) {
+  if (r->kind == REQUEST_CHAT) {
     json_open(out, "message", '{');
     json_string_field(out, "role", "assistant");
     put_content("content", r->text.text, r->text.len, out);
@@ -85,16 +84,89 @@ void answer_whole(const Server *s, const Request *r, Buffer *out) {
   json_key(out, "logprobs");
   buffer_puts(out, "null");
   put_text_or_null(out, "finish_reason", r->reason);
-  buffer_puts(out, "}]");
+  buffer_putc(out, '}');
+}
+
+static void answer_text(const Server *s, const Request *r, Buffer *out) {
+  bool is_chat = r->kind == REQUEST_CHAT;
+  open_answer(s, r, is_chat ? "chat.completion" : "text_completion", out);
+  json_open(out, "choices", '[');
+  put_choice(r, out);
+  buffer_putc(out, ']');
   put_usage(r, out);
   buffer_puts(out, "}\n");
+}
+
+/* ---- embeddings ---- */
+
+static void put_base64(const uint8_t *bytes, size_t count, Buffer *out) {
+  static const char digits[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (size_t i = 0; i < count; i += 3) {
+    size_t left = count - i;
+    uint32_t bits = (uint32_t)bytes[i] << 16;
+    bits |= left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0;
+    bits |= left > 2 ? bytes[i + 2] : 0;
+    buffer_putc(out, digits[bits >> 18]);
+    buffer_putc(out, digits[bits >> 12 & 63]);
+    buffer_putc(out, left > 1 ? digits[bits >> 6 & 63] : '=');
+    buffer_putc(out, left > 2 ? digits[bits & 63] : '=');
+  }
+}
+
+/* In base64: numbers of four bytes, the lowest first. */
+static void put_encoded(const float *row, int64_t width, Buffer *out) {
+  Buffer bytes = {0};
+  for (int64_t j = 0; j < width; j++) {
+    uint32_t bits;
+    memcpy(&bits, &row[j], sizeof bits);
+    for (int shift = 0; shift < 32; shift += 8)
+      buffer_putc(&bytes, (char)(bits >> shift & 255));
+  }
+  buffer_putc(out, '"');
+  put_base64((const uint8_t *)bytes.text, bytes.len, out);
+  buffer_putc(out, '"');
+  buffer_free(&bytes);
+}
+
+/* Nine digits give the same numbers when they are read. */
+static void put_numbers(const float *row, int64_t width, Buffer *out) {
+  buffer_putc(out, '[');
+  for (int64_t j = 0; j < width; j++)
+    buffer_printf(out, j ? ",%.9g" : "%.9g", (double)row[j]);
+  buffer_putc(out, ']');
+}
+
+static void answer_embeddings(const Server *s, const Request *r, Buffer *out) {
+  json_open(out, NULL, '{');
+  json_string_field(out, "object", "list");
+  json_open(out, "data", '[');
+  for (int64_t i = 0; i < r->input_count; i++) {
+    json_open(out, NULL, '{');
+    json_string_field(out, "object", "embedding");
+    json_int_field(out, "index", i);
+    json_key(out, "embedding");
+    (r->wants_base64 ? put_encoded : put_numbers)(r->rows + i * r->width,
+                                                  r->width, out);
+    buffer_putc(out, '}');
+  }
+  buffer_putc(out, ']');
+  json_string_field(out, "model", s->name);
+  json_open(out, "usage", '{');
+  json_int_field(out, "prompt_tokens", r->prompt_count);
+  json_int_field(out, "total_tokens", r->prompt_count);
+  buffer_puts(out, "}}\n");
+}
+
+void answer_whole(const Server *s, const Request *r, Buffer *out) {
+  (r->kind == REQUEST_EMBEDDING ? answer_embeddings : answer_text)(s, r, out);
 }
 
 /* ---- events ---- */
 
 static void put_delta(const Request *r, const char *text, size_t len,
                       bool is_first, Buffer *out) {
-  if (!r->is_chat) {
+  if (r->kind != REQUEST_CHAT) {
     put_content("text", text, len, out);
     return;
   }
@@ -115,7 +187,9 @@ static void add_event(Request *r, Buffer *json) {
 }
 
 static void open_event(const Server *s, const Request *r, Buffer *out) {
-  open_answer(s, r, r->is_chat ? "chat.completion.chunk" : "text_completion",
+  open_answer(s, r,
+              r->kind == REQUEST_CHAT ? "chat.completion.chunk"
+                                      : "text_completion",
               out);
   json_open(out, "choices", '[');
 }
@@ -153,7 +227,7 @@ static void put_last_events(const Server *s, Request *r) {
 }
 
 void answer_events(const Server *s, Request *r) {
-  if (!r->has_begun && r->is_chat)
+  if (!r->has_begun && r->kind == REQUEST_CHAT)
     put_event(s, r, NULL, 0, true, NULL);
   r->has_begun = true;
   size_t certain = request_certain_bytes(r);
@@ -205,6 +279,21 @@ static void put_gauge(Buffer *out, const char *name, const char *help,
   put_metric(out, name, "gauge", help, (double)value);
 }
 
+static void put_generation_metrics(const Server *s, Buffer *out) {
+  const Metrics *m = &s->metrics;
+  put_counter(out, "shared_tokens_total",
+              "Tokens of prompts that were in memory already.",
+              (double)m->shared_tokens);
+  put_counter(out, "tokens_total", "Tokens of answers.", (double)m->tokens);
+  put_counter(out, "first_tokens_total", "Answers that have a token.",
+              (double)m->firsts);
+  put_counter(out, "first_token_seconds_total",
+              "Seconds from requests to their first tokens.", m->first_seconds);
+  put_gauge(out, "pages", "Pages of memory.", s->page_count - 1);
+  put_gauge(out, "pages_free", "Pages that no request has.",
+            pages_free_count(s->pages));
+}
+
 void answer_metrics(const Server *s, Buffer *out) {
   const Metrics *m = &s->metrics;
   put_counter(out, "answers_total", "Answers given.", (double)m->answers);
@@ -214,20 +303,14 @@ void answer_metrics(const Server *s, Buffer *out) {
               (double)m->cancelled);
   put_counter(out, "prompt_tokens_total", "Tokens of prompts.",
               (double)m->prompt_tokens);
-  put_counter(out, "shared_tokens_total",
-              "Tokens of prompts that were in memory already.",
-              (double)m->shared_tokens);
-  put_counter(out, "tokens_total", "Tokens of answers.", (double)m->tokens);
   put_counter(out, "steps_total", "Steps of the model.", (double)m->steps);
   put_counter(out, "step_seconds_total", "Seconds in steps.", m->step_seconds);
-  put_counter(out, "first_tokens_total", "Answers that have a token.",
-              (double)m->firsts);
-  put_counter(out, "first_token_seconds_total",
-              "Seconds from requests to their first tokens.", m->first_seconds);
   put_gauge(out, "requests_running", "Requests that are computed.",
             s->running_count);
   put_gauge(out, "requests_waiting", "Requests in the queue.", s->queue_length);
-  put_gauge(out, "pages", "Pages of memory.", s->page_count - 1);
-  put_gauge(out, "pages_free", "Pages that no request has.",
-            pages_free_count(s->pages));
+  if (s->is_encoder)
+    put_counter(out, "texts_total", "Texts that have an embedding.",
+                (double)m->texts);
+  else
+    put_generation_metrics(s, out);
 }

@@ -154,7 +154,7 @@ static Result begin_request(struct MHD_Connection *c, Exchange *x, Request *r,
   return r->is_stream ? send_events(c, x) : MHD_YES;
 }
 
-static Result complete(struct MHD_Connection *c, Exchange *x, bool is_chat) {
+static Result compute(struct MHD_Connection *c, Exchange *x, RequestKind kind) {
   HttpError error = {0};
   const char *type =
       mhd.MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Type");
@@ -165,16 +165,20 @@ static Result complete(struct MHD_Connection *c, Exchange *x, bool is_chat) {
     return send_error(c, &error);
   }
   Request *r =
-      request_parse(x->server, is_chat, x->body.text, x->body.len, &error);
+      request_parse(x->server, kind, x->body.text, x->body.len, &error);
   return r ? begin_request(c, x, r, &error) : send_error(c, &error);
 }
 
 static Result chat(struct MHD_Connection *c, Exchange *x) {
-  return complete(c, x, true);
+  return compute(c, x, REQUEST_CHAT);
 }
 
 static Result completion(struct MHD_Connection *c, Exchange *x) {
-  return complete(c, x, false);
+  return compute(c, x, REQUEST_COMPLETION);
+}
+
+static Result embedding(struct MHD_Connection *c, Exchange *x) {
+  return compute(c, x, REQUEST_EMBEDDING);
 }
 
 static Result page(struct MHD_Connection *c, Exchange *x) {
@@ -214,21 +218,25 @@ static Result model(struct MHD_Connection *c, Exchange *x) {
   return send_buffer(c, "application/json", &text);
 }
 
+typedef enum ModelKind { ANY_MODEL, GENERATOR, ENCODER } ModelKind;
+
 typedef struct Route {
   const char *path, *method;
   bool is_open; /* needs no key */
+  ModelKind of; /* which models have it */
   Result (*answer)(struct MHD_Connection *, Exchange *);
 } Route;
 
 static const Route routes[] = {
-    {"/", "GET", true, page},
-    {"/health", "GET", true, health},
-    {"/metrics", "GET", false, metrics},
-    {"/v1/models", "GET", false, models},
-    {"/v1/completions", "POST", false, completion},
-    {"/v1/chat/completions", "POST", false, chat},
+    {"/", "GET", true, GENERATOR, page},
+    {"/health", "GET", true, ANY_MODEL, health},
+    {"/metrics", "GET", false, ANY_MODEL, metrics},
+    {"/v1/models", "GET", false, ANY_MODEL, models},
+    {"/v1/completions", "POST", false, GENERATOR, completion},
+    {"/v1/chat/completions", "POST", false, GENERATOR, chat},
+    {"/v1/embeddings", "POST", false, ENCODER, embedding},
 };
-static const Route model_route = {NULL, "GET", false, model};
+static const Route model_route = {NULL, "GET", false, ANY_MODEL, model};
 
 static const Route *find_route(const Server *s, const char *path) {
   static const char models_path[] = "/v1/models/";
@@ -259,6 +267,15 @@ static bool has_key(struct MHD_Connection *c, const Server *s) {
                              same_key(given + n, s->options.key));
 }
 
+static void refuse_other_model(const Server *s, HttpError *error) {
+  http_error(error, 404, NULL,
+             s->is_encoder
+                 ? "the model `%s` only computes embeddings: use /v1/embeddings"
+                 : "the model `%s` has no embeddings: use /v1/completions or "
+                   "/v1/chat/completions, or serve a folder such as minilm",
+             s->name);
+}
+
 /* What is wrong with a request before its body; NULL: nothing. */
 static const Route *check_head(struct MHD_Connection *c, const Server *s,
                                const char *path, const char *method,
@@ -273,6 +290,8 @@ static const Route *check_head(struct MHD_Connection *c, const Server *s,
                route->method);
   else if (!route->is_open && !has_key(c, s))
     http_error(error, 401, NULL, "the key is missing or wrong");
+  else if (route->of == (s->is_encoder ? GENERATOR : ENCODER))
+    refuse_other_model(s, error);
   return route;
 }
 

@@ -30,6 +30,14 @@ void http_error(HttpError *e, unsigned status, const char *parameter,
 enum { MAX_STOPS = 4, MAX_STOP_BYTES = 256, CHOICE_NUMBERS = 5 };
 enum { TEMPERATURE, TOP_K, TOP_P, MIN_P, PENALTY }; /* as in serve.axn */
 
+typedef enum RequestKind {
+  REQUEST_NONE,
+  REQUEST_COMPLETION,
+  REQUEST_CHAT,
+  REQUEST_EMBEDDING,
+  REQUEST_KINDS
+} RequestKind;
+
 typedef enum RequestState {
   REQUEST_WAITS,
   REQUEST_RUNS,
@@ -45,12 +53,13 @@ struct Request {
   Request *next; /* in the queue, or among those that run */
   /* what is asked */
   int64_t number;
-  bool is_chat, is_stream, wants_usage;
+  RequestKind kind;
+  bool is_stream, wants_usage;
   int64_t most;
   float choice[CHOICE_NUMBERS];
   int64_t seed;
   char *stops[MAX_STOPS];
-  /* tokens of the prompt, then of the answer */
+  /* tokens of the prompt, or of all inputs; then of the answer */
   int64_t *tokens, token_count, prompt_count;
   /* state */
   RequestState state;
@@ -61,6 +70,13 @@ struct Request {
   bool has_pages;  /* the fresh ones are cleared */
   uint64_t prefix; /* the number of its text up to the last full page */
   double arrived, first;
+  /* inputs of REQUEST_EMBEDDING */
+  int64_t *ends; /* of each, in `tokens` */
+  bool *is_done; /* of each: its embedding is a row */
+  int64_t input_count, done_count;
+  float *rows; /* of `width` numbers each; NULL: none is done */
+  int64_t width;
+  bool wants_base64;
   /* the answer */
   TextStream stream;
   Buffer text;        /* all of it */
@@ -81,13 +97,15 @@ void request_free(Request *r);
 
 typedef struct Metrics {
   int64_t answers, errors, cancelled, prompt_tokens, shared_tokens, tokens;
-  int64_t steps, firsts;
+  int64_t steps, firsts, texts;
   double step_seconds, first_seconds;
 } Metrics;
 
 struct Server {
   ServeOptions options;
   char *name; /* of the model, as clients give it */
+  bool is_encoder;
+  int64_t width; /* numbers of an embedding */
   int64_t tokenizer, vocabulary;
   int64_t stop_tokens[8], stop_count;
   bool has_template;
@@ -112,6 +130,7 @@ struct Server {
   Metrics metrics;
   /* the arrays of a step: the scheduler's thread only */
   struct StepArrays *arrays;
+  struct TextArrays *text_arrays;
 };
 
 /* ---- model.c: what the server reads from the file itself ---- */
@@ -129,7 +148,7 @@ bool model_is_stop(const Server *s, int64_t token);
 /* ---- parse.c ---- */
 
 /* The request in a body.  Returns NULL with an error. */
-Request *request_parse(const Server *s, bool is_chat, const char *body,
+Request *request_parse(const Server *s, RequestKind kind, const char *body,
                        size_t len, HttpError *error);
 
 /* ---- text.c ---- */
@@ -159,6 +178,15 @@ void scheduler_release(Server *s, Request *r);
 void scheduler_end_all(Server *s);
 void scheduler_free(Server *s);
 bool scheduler_new(Server *s);
+/* The model can compute a step. */
+void scheduler_note_ready(Server *s);
+/* Waits until there is some text to compute.  Returns false at the end. */
+bool scheduler_wait(Server *s);
+
+/* ---- embedding.c ---- */
+
+void embedding_new(Server *s);
+void embedding_free(Server *s);
 
 /* ---- http.c ---- */
 

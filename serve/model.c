@@ -1,10 +1,12 @@
-/* What the server itself reads from the file of a model: the tokenizer, tokens
- * that end an answer, and the template of a conversation. */
+/* What the server itself reads from the files of a model: the tokenizer,
+ * limits, tokens that end an answer, and the template of a conversation. */
 #include "runtime/gguf.h"
+#include "runtime/json.h"
 #include "serve/internal.h"
 #include "support/mem.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 static const char message_start[] = "<|im_start|>",
                   message_end[] = "<|im_end|>";
@@ -17,11 +19,14 @@ static char *copy_text(const char *text, size_t len) {
 
 /* The name of the file, without folder and ending. */
 static char *name_of(const char *path) {
-  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-  size_t len = strlen(name);
-  if (len > 5 && !strcmp(name + len - 5, ".gguf"))
-    len -= 5;
-  return copy_text(name, len);
+  size_t end = strlen(path), start;
+  while (end > 1 && path[end - 1] == '/')
+    end--;
+  for (start = end; start > 0 && path[start - 1] != '/';)
+    start--;
+  if (end - start > 5 && !memcmp(path + end - 5, ".gguf", 5))
+    end -= 5;
+  return copy_text(path + start, end - start);
 }
 
 static int64_t integer(const Gguf *file, const char *key, int64_t otherwise) {
@@ -90,20 +95,77 @@ static bool read_template(Server *s, const Gguf *file, Fault *fault) {
   return true;
 }
 
-bool server_read_model(Server *s, Fault *fault) {
-  s->name = name_of(s->options.model);
+static void limit_context(Server *s, int64_t most) {
+  if (!s->options.context || s->options.context > most)
+    s->options.context = most;
+}
+
+static bool read_tokenizer(Server *s, const char *path, Fault *fault) {
+  s->tokenizer = tokenizer_open(path, fault);
+  return s->tokenizer >= 0 &&
+         tokenizer_size(s->tokenizer, &s->vocabulary, fault);
+}
+
+static bool read_generator(Server *s, Fault *fault) {
   Gguf *file = gguf_open(s->options.model, fault);
   if (!file)
     return false;
-  int64_t context = integer(file, "llama.context_length", 2048);
-  if (!s->options.context || s->options.context > context)
-    s->options.context = context;
-  s->tokenizer = tokenizer_open(s->options.model, fault);
-  bool ok = s->tokenizer >= 0 &&
-            tokenizer_size(s->tokenizer, &s->vocabulary, fault) &&
+  limit_context(s, integer(file, "llama.context_length", 2048));
+  bool ok = read_tokenizer(s, s->options.model, fault) &&
             find_stops(s, file, fault) && read_template(s, file, fault);
   gguf_close(file);
   return ok;
+}
+
+/* ---- encoders ---- */
+
+bool server_is_encoder(const char *path) {
+  struct stat is;
+  return stat(path, &is) == 0 && S_ISDIR(is.st_mode);
+}
+
+static bool read_size(const json_t *all, const char *path, const char *key,
+                      int64_t *size, Fault *fault) {
+  const json_t *x = jansson.json_object_get(all, key);
+  *size = x && json_is_integer(x) ? jansson.json_integer_value(x) : 0;
+  if (*size >= 1 && *size <= 1 << 24)
+    return true;
+  fault_set(fault, "%s has no number \"%s\" from 1 to %d", path, key, 1 << 24);
+  return false;
+}
+
+static bool read_config(Server *s, const char *path, Fault *fault) {
+  json_error_t error;
+  int64_t context;
+  json_t *all = jansson.json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+  if (!all) {
+    fault_set(fault, "%s: %s", path, error.text);
+    return false;
+  }
+  bool ok = read_size(all, path, "max_position_embeddings", &context, fault) &&
+            read_size(all, path, "hidden_size", &s->width, fault);
+  json_decref_library(all);
+  if (ok)
+    limit_context(s, context);
+  return ok;
+}
+
+/* As bert.open_model, which reads the rest. */
+static bool read_encoder(Server *s, Fault *fault) {
+  Buffer config = {0}, tokenizer = {0};
+  buffer_printf(&config, "%s/config.json", s->options.model);
+  buffer_printf(&tokenizer, "%s/tokenizer.json", s->options.model);
+  bool ok = read_config(s, config.text, fault) &&
+            read_tokenizer(s, tokenizer.text, fault);
+  buffer_free(&config);
+  buffer_free(&tokenizer);
+  return ok;
+}
+
+bool server_read_model(Server *s, Fault *fault) {
+  s->name = name_of(s->options.model);
+  s->is_encoder = server_is_encoder(s->options.model);
+  return (s->is_encoder ? read_encoder : read_generator)(s, fault);
 }
 
 /* ---- conversations ---- */

@@ -1,7 +1,6 @@
 /* Requests from JSON.  Fields that Axon does not know are ignored; those that
  * would change the answer are refused. */
-#include "runtime/json.h"
-#include "serve/internal.h"
+#include "serve/parse.h"
 #include "support/mem.h"
 
 #include <math.h>
@@ -11,32 +10,14 @@
 
 enum { MAX_MESSAGES = 4096 };
 
-/* The state of parsing: the first error stays. */
-typedef struct Parse {
-  const Server *s;
-  const json_t *all;
-  HttpError *error;
-} Parse;
-
-static bool failed(const Parse *p) {
-  return p->error->status != 0;
-}
-
-#define REFUSE(p, ...)                          \
-  do {                                          \
-    if (!failed(p))                             \
-      http_error((p)->error, 400, __VA_ARGS__); \
-  } while (0)
-
-/* A field, or NULL if it is missing or null. */
-static const json_t *field(const Parse *p, const char *name) {
+const json_t *parse_field(const Parse *p, const char *name) {
   const json_t *x = jansson.json_object_get(p->all, name);
   return x && !json_is_null(x) ? x : NULL;
 }
 
 static double take_number(Parse *p, const char *name, double otherwise,
                           double least, double most) {
-  const json_t *x = field(p, name);
+  const json_t *x = parse_field(p, name);
   if (!x)
     return otherwise;
   double value = json_is_number(x) ? jansson.json_number_value(x) : NAN;
@@ -46,9 +27,9 @@ static double take_number(Parse *p, const char *name, double otherwise,
   return otherwise;
 }
 
-static int64_t take_integer(Parse *p, const char *name, int64_t otherwise,
-                            int64_t least, int64_t most) {
-  const json_t *x = field(p, name);
+int64_t parse_integer(Parse *p, const char *name, int64_t otherwise,
+                      int64_t least, int64_t most) {
+  const json_t *x = parse_field(p, name);
   if (!x)
     return otherwise;
   int64_t value =
@@ -70,14 +51,14 @@ static bool take_bool(Parse *p, const json_t *x, const char *name) {
 
 static void take_choice(Parse *p, Request *r) {
   r->choice[TEMPERATURE] = (float)take_number(p, "temperature", 1, 0, 100);
-  r->choice[TOP_K] = (float)take_integer(p, "top_k", 0, 0, 1 << 24);
+  r->choice[TOP_K] = (float)parse_integer(p, "top_k", 0, 0, 1 << 24);
   r->choice[TOP_P] = (float)take_number(p, "top_p", 1, 0, 1);
   r->choice[MIN_P] = (float)take_number(p, "min_p", 0, 0, 1);
   r->choice[PENALTY] =
       (float)take_number(p, "repetition_penalty", 1, 0.01, 100);
   uint32_t random = 0;
   ssize_t got = getrandom(&random, sizeof random, GRND_NONBLOCK);
-  r->seed = take_integer(p, "seed", got > 0 ? random : 0, 0, INT64_MAX);
+  r->seed = parse_integer(p, "seed", got > 0 ? random : 0, 0, INT64_MAX);
 }
 
 static void add_stop(Parse *p, Request *r, size_t at, const json_t *x) {
@@ -92,10 +73,11 @@ static void add_stop(Parse *p, Request *r, size_t at, const json_t *x) {
 }
 
 static void take_stops(Parse *p, Request *r) {
-  const json_t *x = field(p, "stop");
+  const json_t *x = parse_field(p, "stop");
   if (x && !json_is_array(x))
     add_stop(p, r, 0, x);
-  for (size_t i = 0; x && i < jansson.json_array_size(x) && !failed(p); i++)
+  for (size_t i = 0; x && i < jansson.json_array_size(x) && !parse_failed(p);
+       i++)
     add_stop(p, r, i, jansson.json_array_get(x, i));
 }
 
@@ -104,19 +86,19 @@ static void refuse_others(Parse *p) {
   static const char *const off[] = {"echo",      "logprobs",  "top_logprobs",
                                     "tools",     "functions", "suffix",
                                     "logit_bias"};
-  take_integer(p, "n", 1, 1, 1);
-  take_integer(p, "best_of", 1, 1, 1);
+  parse_integer(p, "n", 1, 1, 1);
+  parse_integer(p, "best_of", 1, 1, 1);
   take_number(p, "frequency_penalty", 0, 0, 0);
   take_number(p, "presence_penalty", 0, 0, 0);
   for (size_t i = 0; i < ARRAY_LEN(off); i++) {
-    const json_t *x = field(p, off[i]);
+    const json_t *x = parse_field(p, off[i]);
     bool is_off = !x || json_is_false(x) ||
                   (json_is_array(x) && !jansson.json_array_size(x)) ||
                   (json_is_object(x) && !jansson.json_object_size(x));
     if (!is_off)
       REFUSE(p, off[i], "`%s` is not supported", off[i]);
   }
-  const json_t *format = field(p, "response_format");
+  const json_t *format = parse_field(p, "response_format");
   const json_t *type = format ? jansson.json_object_get(format, "type") : NULL;
   const char *text = type ? jansson.json_string_value(type) : NULL;
   if (format && (!text || strcmp(text, "text") != 0))
@@ -125,11 +107,11 @@ static void refuse_others(Parse *p) {
 }
 
 static void take_model(Parse *p) {
-  const json_t *x = field(p, "model");
+  const json_t *x = parse_field(p, "model");
   const char *name = x ? jansson.json_string_value(x) : NULL;
   if (!name)
     REFUSE(p, "model", "`model` must be the name of the model, a string");
-  else if (strcmp(name, p->s->name) != 0 && !failed(p)) {
+  else if (strcmp(name, p->s->name) != 0 && !parse_failed(p)) {
     http_error(p->error, 404, "model", "this server has the model `%s` only",
                p->s->name);
     p->error->code = "model_not_found";
@@ -137,8 +119,8 @@ static void take_model(Parse *p) {
 }
 
 static void take_stream(Parse *p, Request *r) {
-  r->is_stream = take_bool(p, field(p, "stream"), "stream");
-  const json_t *options = field(p, "stream_options");
+  r->is_stream = take_bool(p, parse_field(p, "stream"), "stream");
+  const json_t *options = parse_field(p, "stream_options");
   if (options && !json_is_object(options))
     REFUSE(p, "stream_options", "`stream_options` must be an object");
   else if (options)
@@ -164,23 +146,30 @@ static void encode(Parse *p, Request *r, const char *text, size_t len) {
   take_tokens(p, r, ok, &ids, &fault);
 }
 
-static void take_token_list(Parse *p, Request *r, const json_t *list) {
-  size_t count = jansson.json_array_size(list);
-  r->tokens = mem_alloc((count + 1) * sizeof *r->tokens);
-  for (size_t i = 0; i < count; i++) {
+int64_t *parse_tokens(Parse *p, const char *name, const json_t *list,
+                      size_t *count) {
+  *count = jansson.json_array_size(list);
+  int64_t *tokens = mem_alloc((*count + 1) * sizeof *tokens);
+  for (size_t i = 0; i < *count; i++) {
     const json_t *x = jansson.json_array_get(list, i);
-    int64_t token = json_is_integer(x) ? jansson.json_integer_value(x) : -1;
-    if (token < 0 || token >= p->s->vocabulary) {
-      REFUSE(p, "prompt", "item %zu of `prompt` is no token from 0 to %lld", i,
+    tokens[i] = json_is_integer(x) ? jansson.json_integer_value(x) : -1;
+    if (tokens[i] < 0 || tokens[i] >= p->s->vocabulary) {
+      REFUSE(p, name, "item %zu of `%s` is no token from 0 to %lld", i, name,
              (long long)p->s->vocabulary - 1);
-      return;
+      break;
     }
-    r->tokens[r->prompt_count++] = token;
   }
+  return tokens;
+}
+
+static void take_token_list(Parse *p, Request *r, const json_t *list) {
+  size_t count;
+  r->tokens = parse_tokens(p, "prompt", list, &count);
+  r->prompt_count = (int64_t)count;
 }
 
 static void take_prompt(Parse *p, Request *r) {
-  const json_t *x = field(p, "prompt");
+  const json_t *x = parse_field(p, "prompt");
   bool is_one = x && json_is_array(x) && jansson.json_array_size(x) == 1 &&
                 json_is_string(jansson.json_array_get(x, 0));
   if (is_one)
@@ -226,7 +215,7 @@ static void add_messages(Parse *p, Request *r, const json_t *list) {
   size_t count = jansson.json_array_size(list);
   Message *messages = mem_alloc(count * sizeof *messages);
   Buffer *texts = mem_alloc(count * sizeof *texts);
-  for (size_t i = 0; i < count && !failed(p); i++) {
+  for (size_t i = 0; i < count && !parse_failed(p); i++) {
     const json_t *x = jansson.json_array_get(list, i);
     const json_t *content = jansson.json_object_get(x, "content");
     messages[i].role = json_is_object(x) ? role_of(x) : NULL;
@@ -242,7 +231,7 @@ static void add_messages(Parse *p, Request *r, const json_t *list) {
              i);
     messages[i].text = texts[i].text ? texts[i].text : "";
   }
-  if (!failed(p)) {
+  if (!parse_failed(p)) {
     Fault fault = {0};
     TokenIds ids = {0};
     bool ok = model_chat_tokens(p->s, messages, count, &ids, &fault);
@@ -255,7 +244,7 @@ static void add_messages(Parse *p, Request *r, const json_t *list) {
 }
 
 static void take_messages(Parse *p, Request *r) {
-  const json_t *x = field(p, "messages");
+  const json_t *x = parse_field(p, "messages");
   size_t count = x && json_is_array(x) ? jansson.json_array_size(x) : 0;
   if (!count || count > MAX_MESSAGES)
     REFUSE(p, "messages", "`messages` must be a list of 1 to %d messages",
@@ -278,10 +267,12 @@ static int64_t smaller(int64_t a, int64_t b) {
 static void take_room(Parse *p, Request *r) {
   const ServeOptions *o = &p->s->options;
   int64_t room = smaller(o->context, o->cache);
-  const char *name = field(p, "max_completion_tokens") ? "max_completion_tokens"
-                                                       : "max_tokens";
-  int64_t most = take_integer(p, name, r->is_chat ? o->most : 16, 1, INT32_MAX);
-  if (failed(p))
+  const char *name = parse_field(p, "max_completion_tokens")
+                         ? "max_completion_tokens"
+                         : "max_tokens";
+  int64_t most = parse_integer(p, name, r->kind == REQUEST_CHAT ? o->most : 16,
+                               1, INT32_MAX);
+  if (parse_failed(p))
     return;
   if (r->prompt_count == 0)
     REFUSE(p, NULL, "the prompt has no tokens");
@@ -295,11 +286,22 @@ static void take_room(Parse *p, Request *r) {
   r->most = smaller(smaller(most, o->most), room - r->prompt_count);
   r->token_count = r->prompt_count;
   r->stream.from = (size_t)r->prompt_count;
-  if (failed(p))
+  if (parse_failed(p))
     return;
   size_t used = (size_t)r->prompt_count * sizeof *r->tokens;
   r->tokens =
       mem_realloc(r->tokens, used, used + (size_t)r->most * sizeof *r->tokens);
+}
+
+static void take_text(Parse *p, Request *r) {
+  take_choice(p, r);
+  take_stops(p, r);
+  take_stream(p, r);
+  refuse_others(p);
+  if (!parse_failed(p))
+    (r->kind == REQUEST_CHAT ? take_messages : take_prompt)(p, r);
+  if (!parse_failed(p))
+    take_room(p, r);
 }
 
 static void take_all(Parse *p, Request *r) {
@@ -308,17 +310,10 @@ static void take_all(Parse *p, Request *r) {
     return;
   }
   take_model(p);
-  take_choice(p, r);
-  take_stops(p, r);
-  take_stream(p, r);
-  refuse_others(p);
-  if (!failed(p))
-    (r->is_chat ? take_messages : take_prompt)(p, r);
-  if (!failed(p))
-    take_room(p, r);
+  (r->kind == REQUEST_EMBEDDING ? parse_inputs : take_text)(p, r);
 }
 
-Request *request_parse(const Server *s, bool is_chat, const char *body,
+Request *request_parse(const Server *s, RequestKind kind, const char *body,
                        size_t len, HttpError *error) {
   json_error_t where;
   json_t *all =
@@ -330,10 +325,10 @@ Request *request_parse(const Server *s, bool is_chat, const char *body,
   }
   Request *r = mem_alloc(sizeof *r);
   Parse p = {.s = s, .all = all, .error = error};
-  r->is_chat = is_chat;
+  r->kind = kind;
   take_all(&p, r);
   json_decref_library(all);
-  if (!failed(&p))
+  if (!parse_failed(&p))
     return r;
   request_free(r);
   return NULL;

@@ -45,6 +45,10 @@ static int64_t power_of_two(int64_t n, int64_t least) {
 }
 
 bool scheduler_new(Server *s) {
+  if (s->is_encoder) {
+    embedding_new(s);
+    return true;
+  }
   int64_t slots = s->options.slots;
   s->page_count = s->options.cache / SERVE_PAGE + 1;
   s->pages = pages_new(s->page_count);
@@ -70,6 +74,7 @@ void scheduler_free(Server *s) {
       next = r->next;
       request_free(r);
     }
+  embedding_free(s);
   StepArrays *a = s->arrays;
   if (a) {
     mem_free(a->tables);
@@ -205,14 +210,14 @@ static bool take_pages(Server *s, Request *r) {
   return true;
 }
 
-/* Gives pages to waiting requests, in order. */
+/* Begins waiting requests, in order, while there are pages. */
 static void begin_some(Server *s) {
   Request **end = &s->running;
   while (*end)
     end = &(*end)->next;
   while (s->queue && s->running_count < s->options.slots) {
     Request *r = s->queue;
-    if (!take_pages(s, r))
+    if (!s->is_encoder && !take_pages(s, r))
       return;
     s->queue = r->next;
     s->queue_length--;
@@ -370,8 +375,16 @@ static void build_step(Server *s, ServeStep *step) {
   a->start = clock_seconds();
 }
 
-/* Waits until some text can be computed.  Returns false at the end. */
-static bool wait_for_texts(Server *s) {
+/* ---- the loop ---- */
+
+void scheduler_note_ready(Server *s) {
+  if (!s->is_ready && !s->options.is_quiet)
+    fprintf(stderr, "axon: %s is ready at http://%s:%d/\n", s->name,
+            s->options.host, http_port(s));
+  s->is_ready = true;
+}
+
+bool scheduler_wait(Server *s) {
   for (;;) {
     s->is_closing |= s->is_stopping && clock_seconds() >= s->stop_at;
     scheduler_end_all(s);
@@ -386,13 +399,9 @@ static bool wait_for_texts(Server *s) {
 
 static void next_step(Server *s, const int64_t *chosen, int64_t count,
                       ServeStep *step) {
-  if (!s->is_ready && !s->options.is_quiet) {
-    fprintf(stderr, "axon: %s is ready at http://%s:%d/\n", s->name,
-            s->options.host, http_port(s));
-  }
-  s->is_ready = true;
+  scheduler_note_ready(s);
   take_results(s, chosen, count);
-  if (wait_for_texts(s))
+  if (scheduler_wait(s))
     build_step(s, step);
   else
     s->arrays->tokens = 0;

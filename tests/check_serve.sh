@@ -6,40 +6,13 @@ set -u
 . "$(dirname "$0")/lib.sh"
 need_compiler
 command -v python3 >/dev/null || { echo 'skipped: no python3'; exit 0; }
+export PYTHONDONTWRITEBYTECODE=1
 enter "$here/tests/serve"
 python3 model.py tiny.gguf 2048 || fail 'model.py fails'
 
-server= port=
-start() { # start ARGUMENT...: sets `server` and `port`
-  : >log # the port of an earlier server is gone
-  "$AXON" serve --port 0 "$@" tiny.gguf >>log 2>&1 &
-  server=$!
-  for _ in {1..400}; do
-    port=$(sed -n 's|.* ready at http://.*:\([0-9]*\)/.*|\1|p' log)
-    [ "$port" ] && return
-    kill -0 "$server" 2>/dev/null || break
-    sleep 0.1
-  done
-  if grep -q 'libmicrohttpd.so.* is required' log; then
-    echo 'skipped: no libmicrohttpd'
-    exit 0
-  fi
-  fail "axon serve does not start: $(cat log)"
-  exit "$bad"
-}
-ended() { # ended SIGNAL STATUS: the server ends after the signal
-  kill -s "$1" "$server"
-  for _ in {1..200}; do
-    kill -0 "$server" 2>/dev/null || break
-    sleep 0.1
-  done
-  kill -s KILL "$server" 2>/dev/null && fail "SIG$1 does not end the server"
-  wait "$server"
-  status=$?
-  [ "$status" = "$2" ] || fail "after SIG$1, the status is $status: $(cat log)"
-}
+. "$here/tests/serve/server.sh"
 
-start --slots 12 --queue 8 --cache 2048 --context 512
+start tiny.gguf --slots 12 --queue 8 --cache 2048 --context 512
 python3 client.py "$port" tiny 2>errors ||
   fail "client.py fails: $(tail -3 errors; cat log)"
 # The same tokens as axon generate.
@@ -51,15 +24,16 @@ if command -v chromium >/dev/null; then
 else
   echo 'skipped: the page (no chromium)'
 fi
+python3 fuzz.py "$port" tiny || fail "damaged requests: $(cat log)"
 ended TERM 0
 
 # Many connections, and no error.
-start --slots 16 --queue 32 --cache 4096 --context 256
+start tiny.gguf --slots 16 --queue 32 --cache 4096 --context 256
 python3 load.py "$port" tiny 2>errors || fail "load.py fails: $(cat errors log)"
 ended TERM 0
 
 # A running answer may end after a signal, for thirty seconds.
-start
+start tiny.gguf
 python3 stop.py "$port" "$server" || fail 'the answer is cut'
 for _ in {1..400}; do
   kill -0 "$server" 2>/dev/null || break
@@ -67,12 +41,12 @@ for _ in {1..400}; do
 done
 wait "$server" || fail 'the server does not end with 0 after an answer'
 
-AXON_API_KEY=secret start
+AXON_API_KEY=secret start tiny.gguf
 python3 key.py "$port" || fail 'the key is not asked for'
 ended INT 0
 
 # Signals while the model loads, missing files, ports in use.
-start
+start tiny.gguf
 timeout 60 "$AXON" serve --port "$port" tiny.gguf >other 2>&1
 [ $? = 1 ] || fail "two have one port: $(cat other)"
 grep -q 'cannot listen at 127.0.0.1' other || fail "a used port: $(cat other)"

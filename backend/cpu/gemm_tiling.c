@@ -343,27 +343,35 @@ static bool accumulates_in_tiles(const GemmChooser *c, uint32_t loop_index) {
          !(vars[1] >> m & 1);
 }
 
+/* The parallel axes that are rows of all matmuls with spatial axes that are not
+ * parallel. */
+static uint64_t common_row_axes(const GemmChooser *c) {
+  uint64_t common = ((uint64_t)1 << c->k->parallel_axes) - 1;
+  bool found = false;
+  for (uint32_t j = 0; j < c->k->loops.len; j++) {
+    const LoopNest *loop = c->k->loops.at[j];
+    uint32_t with_n;
+    if (!c->is_product[j] || loop->accumulated_axes)
+      continue;
+    found = true;
+    common &= contraction_row_axes(loop, &c->products[j],
+                                   loop->spatial_axes - 1, &with_n);
+    if (loop->spatial_axes == loop->parallel_axes || !with_n)
+      return 0;
+  }
+  return found ? common : 0;
+}
+
 /* For matmuls with spatial axes that are not parallel: tasks are rows, and
  * vectors lie along the last spatial axis. */
 static bool choose_row_tasks(GemmChooser *c) {
-  uint32_t m = NO_AXIS;
   for (uint32_t j = 0; j < c->k->loops.len; j++)
     if (c->k->loops.at[j]->accumulated_axes && !accumulates_in_tiles(c, j))
       return false;
-  for (uint32_t j = 0; j < c->k->loops.len; j++) {
-    const LoopNest *loop = c->k->loops.at[j];
-    uint32_t of, with_n;
-    if (!c->is_product[j] || loop->accumulated_axes)
-      continue;
-    if (loop->spatial_axes == loop->parallel_axes ||
-        !contraction_operand_sides(loop, &c->products[j],
-                                   loop->spatial_axes - 1, &of, &with_n) ||
-        !with_n || of >= c->k->parallel_axes || (m != NO_AXIS && m != of))
-      return false;
-    m = of;
-  }
-  if (m == NO_AXIS || (c->k->accumulated_axes &&
-                       m < c->k->parallel_axes - c->k->accumulated_axes))
+  uint64_t rows = common_row_axes(c);
+  uint32_t m = loop_largest_axis(c->k->loops.at[0], rows);
+  if (!rows || (c->k->accumulated_axes &&
+                m < c->k->parallel_axes - c->k->accumulated_axes))
     return false;
   kernel_move_axis_last(c->k, m);
   c->s->task_kind = TASK_ROWS;

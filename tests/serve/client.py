@@ -12,29 +12,8 @@ import sys
 import threading
 import time
 
-PORT, MODEL = int(sys.argv[1]), sys.argv[2]
-JSON = {"Content-Type": "application/json"}
-failures = 0
-
-
-def fail(*what):
-    global failures
-    failures += 1
-    print(*what)
-
-
-def ask(method, path, body=None, headers=None, timeout=120):
-    c = http.client.HTTPConnection("127.0.0.1", PORT, timeout=timeout)
-    if isinstance(body, (dict, list)):
-        body = json.dumps(body)
-    if isinstance(body, str):
-        body = body.encode()
-    c.request(method, path, body, JSON if headers is None else headers)
-    r = c.getresponse()
-    text = r.read()
-    c.close()
-    return r.status, text
-
+from asking import (MODEL, PORT, ask, check_error, fail, failures, metric,
+                    wait_for)
 
 def complete(prompt, **more):
     body = {"model": MODEL, "prompt": prompt, "max_tokens": 12,
@@ -57,21 +36,6 @@ def stream(path, body):
     parts = [c.get("text", c.get("delta", {}).get("content")) or ""
              for c in choices]
     return "".join(parts), choices[-1]["finish_reason"], events
-
-
-def metric(name):
-    for line in ask("GET", "/metrics")[1].decode().split("\n"):
-        if line.startswith("axon_" + name + " "):
-            return float(line.split()[1])
-    fail("no metric", name)
-
-
-def wait_for(name, value):
-    for _ in range(200):
-        if metric(name) == value:
-            return
-        time.sleep(0.05)
-    fail(name, "stays", metric(name), "instead of", value)
 
 
 # ---- answers ----
@@ -228,18 +192,6 @@ BAD = [(COMPLETIONS, body) for body in [
 ]]
 
 
-def check_error(what, status, text, wanted=None):
-    try:
-        error = json.loads(text)["error"]
-        is_error = bool(error["message"]) and "type" in error
-    except (ValueError, KeyError, TypeError):
-        is_error = False
-    if not 400 <= status < 500 or (wanted and status != wanted):
-        fail(str(what)[:200], "has status", status, text[:200])
-    elif not is_error:
-        fail(str(what)[:200], "has the error", text[:200])
-
-
 def check_errors():
     for path, body in BAD:
         check_error(body, *ask("POST", path, body))
@@ -249,6 +201,7 @@ def check_errors():
             ("PUT", "/", b"x", 405), ("POST", "/health", b"", 405),
             ("GET", "/nothing", None, 404), ("POST", "/v1/", b"{}", 404),
             ("GET", "/v1/models/another", None, 404),
+            ("POST", "/v1/embeddings", {"model": MODEL, "input": "x"}, 404),
             ("GET", "/../etc/passwd", None, 404),
             ("POST", "/v1/completions", b"x" * 3000000, 413)]:
         try:
@@ -338,7 +291,7 @@ def main():
     check_batches()
     check_sharing()
     check_queue()
-    return failures != 0
+    return bool(failures)
 
 
 sys.exit(main())

@@ -45,6 +45,12 @@ bool http_is_closed(const Request *r) {
 void answer_events(const Server *s, Request *r) {
   (void)s, (void)r;
 }
+void embedding_new(Server *s) {
+  (void)s;
+}
+void embedding_free(Server *s) {
+  (void)s;
+}
 void request_add_token(const Server *s, Request *r, int64_t token) {
   (void)s;
   r->tokens[r->token_count++] = token;
