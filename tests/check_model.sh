@@ -10,7 +10,8 @@ build=${BUILD:-$here}
 BUILD=$build "$here/bench/check_model.sh" >"$work/out" ||
   fail "a table is below its floor: $(grep BELOW "$work/out")"
 tail -1 "$work/out"
-[ "$(grep -c schedules "$work/out")" -ge 8 ] || fail "tables: $(cat "$work/out")"
+[ "$(grep -c schedules "$work/out")" -ge 8 ] ||
+  fail "tables: $(cat "$work/out")"
 
 # times in the opposite order
 awk '/^point/ { $2 = 1 / $2 } { print }' "$here/bench/model/product_256.csv" \

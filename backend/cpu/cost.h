@@ -9,6 +9,13 @@
 /* The one cost of a kernel with its schedule: terms in cycles. */
 CostTerms cost_of(const Kernel *k, const Schedule *s, const CoreRates *r,
                   double threads);
+/* Returns true if the model tells that `cost` is less than that of an earlier
+ * candidate.  It does not order close costs reliably; candidates that are good
+ * in general come first. */
+static inline bool cost_is_less(double cost, double best) {
+  static const double least_gain = 0.1;
+  return cost < (1 - least_gain) * best;
+}
 /* The type of the arithmetic on elements of a matmul; DT_I32: bf16 pairs. */
 CoreType core_type_of(Dtype t);
 /* Its counts. */

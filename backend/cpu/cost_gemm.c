@@ -8,6 +8,8 @@
 /* Instructions of a term besides those of the tile: the loop, and the steps of
  * two pointers. */
 enum { TERM_INSTRUCTIONS = 3, L1_SETS = 64, LINE_BYTES = 64 };
+/* Time to begin a page that the core has read before, in calls. */
+static const double PAGE_START_CALLS = 0.3;
 
 void cost_add_tile_terms(CostCounts *c, double rows, double vectors,
                          double terms, double pointers) {
@@ -120,6 +122,10 @@ static void add_l1_traffic(CostCounts *c, const GemmTiling *t,
   c->bytes[0] += x->times * (b_passes * columns * depth * bytes +
                              a_passes * rows * depth * bytes +
                              2 * blocks * rows * columns * bytes + lines);
+  /* each term of b, read in place, begins a page */
+  if (t->b.packing == OPERAND_UNPACKED && !g->keeps_b &&
+      g->n * bytes >= PAGE_STRIDE_BYTES)
+    c->calls += x->times * panels * tiles * depth * PAGE_START_CALLS;
 }
 
 /* Bytes between L2 and L3, and between L3 and memory.  Tasks run along the

@@ -657,6 +657,9 @@ static void choose_gemm_sizes(GemmChooser *c, uint32_t loop_index) {
   int64_t depth = extent_hint(loop->graph, t->depth);
   int64_t bytes = dtype_info[t->accumulator_dtype].bytes;
   t->micro = set->micro;
+  t->reads_b_unpacked = gemm_operand_may_read_b_unpacked(t, loop, c->s);
+  if (t->reads_b_unpacked)
+    t->b.packing = OPERAND_UNPACKED;
   TileChoice choice = {.m = m,
                        .n = n,
                        .depth = depth,
@@ -664,9 +667,6 @@ static void choose_gemm_sizes(GemmChooser *c, uint32_t loop_index) {
                        .m_is_constant = extent_is_static(loop->graph, rows),
                        .rates = rates_of_tile(c, depth)};
   register_tile_choose(t, c->s, set, &choice);
-  t->reads_b_unpacked = gemm_operand_may_read_b_unpacked(t, loop, c->s);
-  if (t->reads_b_unpacked)
-    t->b.packing = OPERAND_UNPACKED;
   t->prefetch_b =
       t->reads_b_unpacked && (double)n * (double)depth * (double)bytes >
                                  (double)machine()->cache_bytes[2];
