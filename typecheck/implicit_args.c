@@ -80,8 +80,18 @@ static void collect_dim(void *arg, DimVar *v) {
   }
 }
 
+/* The broadcast that gives a shape which no type has, or NULL.  Uses compute
+   the shape from those that it broadcasts. */
+static const Constraint *join_of(const ShapeVar *v) {
+  return v->skolem ? NULL : v->join;
+}
+
 static void collect_shape(void *arg, ShapeVar *v) {
   ImplicitCollector *n = arg;
+  const Constraint *join = join_of(v);
+  if (join && mark_needed(n, v))
+    for (uint32_t i = 0; i < join->broadcast_arg_count; i++)
+      shape_visit(&n->visit, join->broadcast_args[i]);
   if (is_read_off_values(n, v->dependent, v->is_read, v))
     return;
   if (v->level == LEVEL_GENERIC && mark_needed(n, v)) {
@@ -226,29 +236,48 @@ static ElemRef elem_ref(Checker *c, ElemVar *e) {
   return (ElemRef){e->dtype, e->dtype == DT_NONE ? e : NULL};
 }
 
+static CoreShape shape_ref(Checker *c, const Shape *s0);
+
+static CoreAxis join_ref(Checker *c, const Constraint *join) {
+  uint32_t count = join->broadcast_arg_count;
+  CoreShape *args = NEW_ARRAY(c->arena, CoreShape, count);
+  for (uint32_t i = 0; i < count; i++)
+    args[i] = shape_ref(c, join->broadcast_args[i]);
+  return (CoreAxis){.kind = CORE_AXIS_BROADCAST,
+                    .broadcast_args = args,
+                    .broadcast_arg_count = count};
+}
+
 static CoreShape shape_ref(Checker *c, const Shape *s0) {
   Shape *s = shape_norm(c, s0);
   CoreShape r = {NEW_ARRAY(c->arena, CoreAxis, s->len), 0};
   for (uint32_t i = 0; i < s->len; i++) {
     ShapeAxis *it = &s->axes[i];
-    if (it->tag == SHAPE_SPLICE && !it->var->skolem)
-      continue; /* never determined: no axes */
-    r.axes[r.len++] =
-        (CoreAxis){.kind = it->tag == SHAPE_DIM    ? CORE_AXIS_DIM
-                           : it->tag == SHAPE_STAR ? CORE_AXIS_STAR
-                                                   : CORE_AXIS_SPLICE,
-                   .dim = it->dim,
-                   .var = it->var};
+    if (it->tag == SHAPE_SPLICE && join_of(it->var))
+      r.axes[r.len++] = join_ref(c, join_of(it->var));
+    else if (it->tag != SHAPE_SPLICE || it->var->skolem)
+      r.axes[r.len++] =
+          (CoreAxis){.kind = it->tag == SHAPE_DIM    ? CORE_AXIS_DIM
+                             : it->tag == SHAPE_STAR ? CORE_AXIS_STAR
+                                                     : CORE_AXIS_SPLICE,
+                     .dim = it->dim,
+                     .var = it->var};
+    /* Others are never determined: they have no axes. */
   }
   return r;
 }
 
 static bool is_determined(Checker *c, const Shape *s0) {
   Shape *s = shape_norm(c, s0);
-  for (uint32_t i = 0; i < s->len; i++)
-    if (s->axes[i].tag == SHAPE_SPLICE && !s->axes[i].var->skolem)
-      return false;
-  return true;
+  bool all = true;
+  for (uint32_t i = 0; i < s->len && all; i++) {
+    const ShapeAxis *it = &s->axes[i];
+    const Constraint *join = it->tag == SHAPE_SPLICE ? join_of(it->var) : NULL;
+    all = it->tag != SHAPE_SPLICE || it->var->skolem || join;
+    for (uint32_t k = 0; join && k < join->broadcast_arg_count && all; k++)
+      all = is_determined(c, join->broadcast_args[k]);
+  }
+  return all;
 }
 
 static void note_inaccessible(void *arg, DimVar *v) {

@@ -514,8 +514,10 @@ static void flatten_broadcasts(Checker *c, Constraint **all, uint32_t count,
         break;
       }
     }
-    if (used && !shape_var_occurs(c, v, all, count, i, n_types, types))
-      all[i] = NULL; /* the larger broadcast implies it */
+    if (used && !shape_var_occurs(c, v, all, count, i, n_types, types)) {
+      v->join = all[i]; /* the body may need it */
+      all[i] = NULL;    /* the larger broadcast implies it */
+    }
   }
 }
 
@@ -556,6 +558,7 @@ static void drop_broadcasts(Checker *c, Constraint **all, uint32_t count,
           !broadcasts_all_of(c, k, all[i]) ||
           shape_var_occurs(c, v, all, count, i, n_types, types))
         continue;
+      v->join = all[i];
       all[i] = NULL;
       v = NULL;
     }

@@ -113,6 +113,7 @@ struct ShapeVar {
   const char *printed_name;
   Watcher *watchers;
   DefiningConstraint *definers;
+  const Constraint *join; /* the broadcast that gives it, if no type has it */
 };
 
 /* ---- types ---- */
