@@ -36,7 +36,7 @@ static const char *name_of(Checker *c, const Expr *e) {
   if (path || !e)
     return path ? path : "x";
   const char *text = error_source_text(c, error_brought(e)->span);
-  if (!text || strlen(text) > MAX_QUOTED_BYTES)
+  if (!text || !*text || strlen(text) > MAX_QUOTED_BYTES)
     return "x";
   bool closed =
       e->kind == EX_INDEX || e->kind == EX_FIELD ||
