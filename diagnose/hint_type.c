@@ -133,7 +133,8 @@ static bool hint_negative_argument(Checker *c, Diag *d, const Origin *o) {
 static bool hint_component_count(Checker *c, Diag *d, Type *actual,
                                  Type *expected, const Origin *o) {
   if (o->kind != ORIGIN_PATTERN || actual->tag != TY_TUPLE ||
-      expected->tag != TY_TUPLE || actual->count == expected->count)
+      expected->tag != TY_TUPLE || actual->count == expected->count ||
+      !expected->count) /* () is a value, too */
     return false;
   const Type *part = ty_norm(c, expected->args[0]);
   bool is_key =

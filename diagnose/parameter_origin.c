@@ -146,6 +146,7 @@ static void search_index_position(ParamSearch *s, const Expr *e) {
     const char *name = error_source_text(s->c, s->span);
     mark(s, item->from, "an index without a known type is one integer");
     s->d->mistake = item->from->span;
+    s->d->fixit_count = 0; /* of the help that this one replaces */
     s->d->help = arena_printf(
         s->c->arena,
         "for a tensor of indices, annotate the parameter: (%s : i64[n])",
