@@ -123,12 +123,13 @@ static bool check_symbolically(Eval *vm, const CoreCheck *check,
   return true;
 }
 
-/* An inequality that bounds an index: the kernel checks each access.  Other
-   conditions hold for no access, as that of `set`, which compares positions. */
+/* An inequality that bounds an index or a range: the kernel checks each access.
+   Others hold for no access, as that of `set`, which compares positions. */
 static bool is_checked_by_kernel(const CoreCheck *check) {
   enum { INDEX_OUT_OF_BOUNDS = 307 };
-  return check->kind == CHECK_LE && check->diag &&
-         check->diag->code == INDEX_OUT_OF_BOUNDS;
+  return check->kind == CHECK_LE &&
+         (check->bounds_range ||
+          (check->diag && check->diag->code == INDEX_OUT_OF_BOUNDS));
 }
 
 void vm_check(Eval *vm, const CoreCheck *check, const Value *at) {

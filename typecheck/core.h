@@ -180,9 +180,10 @@ typedef struct CoreCheck {
   Dim *left, *right;
   CoreCondition *conditions; /* the check applies only if all of these hold */
   uint32_t condition_count;
-  bool is_repeated; /* the operation, a reshape or an index, checks it itself,
-                       even if a size has no value here */
-  const Diag *diag; /* message of a failure */
+  bool is_repeated;  /* the operation, a reshape or an index, checks it itself,
+                        even if a size has no value here */
+  bool bounds_range; /* of a loop: a kernel has no iterations below 0 */
+  const Diag *diag;  /* message of a failure */
 } CoreCheck;
 
 /* Path from a value to a size in it: through tuples and records to an axis. */

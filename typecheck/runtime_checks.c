@@ -140,6 +140,7 @@ static bool add_check(Checker *c, Core *to, Constraint *k) {
                      .left = dim_resolve(c->dims, k->left),
                      .right = dim_resolve(c->dims, k->right),
                      .is_repeated = checks_itself(k->check.site),
+                     .bounds_range = k->origin->kind == ORIGIN_RANGE,
                      .diag = runtime_check_diagnostic(c, k)};
   if (!check.diag)
     return false;
