@@ -130,8 +130,9 @@ bool plan_execution_run_group(Graph *g, FusionGroup *group, uint32_t at,
   return true;
 }
 
-/* Retains the operands in mapped files: the graph releases operands after their
- * last use, but they are checked until the end. */
+/* Retains the operands in mapped files: they are checked until the end, but
+ * fusion releases operands that no body reads any more, and the graph releases
+ * the others after their last use. */
 static void retain_mapped(PlanExecution *run) {
   const PlanKey *o = &run->key;
   for (uint32_t k = 0; k < o->leaves.len && mapped_any(); k++) {
@@ -277,6 +278,8 @@ bool plan_execution_prepare(PlanExecution *run, uint32_t count,
                             Node *const *roots, Fault *fault) {
   Graph *g = run->graph;
   plan_key_build(&run->key, g, count, roots);
+  retain_mapped(run); /* before fusion, which may free leaves of the key */
+  find_files(run);
   CachedPlan *cached_plan = plan_cache_find(g, &run->key);
   g->hot = cached_plan ? cached_plan_count_run(cached_plan, run->expected_runs,
                                                g->compiles_all)
@@ -289,8 +292,6 @@ bool plan_execution_prepare(PlanExecution *run, uint32_t count,
                                         &run->group_count);
   cached_plan_retain_inputs(cached_plan, &run->key);
   run->cached_plan = cached_plan;
-  retain_mapped(run);
-  find_files(run);
   g->keeps_inputs = run->mapped.len > 0;
   return true;
 }

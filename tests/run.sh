@@ -15,6 +15,9 @@ export filter=${1-}
 results=$(mktemp -d)
 export results
 trap 'rm -rf "$results" 2>/dev/null || { sleep 1 && rm -rf "$results"; }' EXIT
+# glibc fills memory with this byte when it is allocated or freed, so that a
+# read of freed memory is wrong in every run.
+export MALLOC_PERTURB_=165
 export TEST_CACHE="$results/cache"
 mkdir "$TEST_CACHE"
 
