@@ -27,7 +27,7 @@ compile() { # compile CC ARGUMENT...: keeps the warnings
   sed "s|.*/kernel.c|$1: kernel.c|" "$log" >>"$WARNINGS"
 }
 if command -v clang >/dev/null; then
-  compile clang "${args[@]}" "${warn[@]}" -S -o /dev/null
+  compile clang "${args[@]}" "${warn[@]}" -fsyntax-only # it warns early
 fi
 if command -v gcc >/dev/null; then
   compile gcc "${all[@]}" "${warn[@]}" # kernels_test compares the results
