@@ -335,6 +335,11 @@ static bool check_tensor(const PthFile *file, const InputFile *in,
                    "convert it with PyTorch, for example to torch.int32");
     return false;
   }
+  if (t->negated && !dtype_is_float(h->dtype)) {
+    input_fault(in, fault, "it is a lazy negation of %s", t->element->name);
+    fault_set_help(fault, "save x.resolve_neg() instead of x");
+    return false;
+  }
   if (!shape_count_and_bytes(h->dtype, h->rank, h->shape, &count, &bytes) ||
       !bytes_needed(t, &needed))
     return input_fault(in, fault, "its shape exceeds the size of any file");
@@ -381,6 +386,15 @@ static void copy_strided(Tensor *to, const PthTensor *t, const uint8_t *from,
   }
 }
 
+/* Negates each element, or the imaginary part of each pair. */
+static void flip_signs(Tensor *to, bool only_imaginary) {
+  size_t width = dtype_info[to->dtype].bytes;
+  uint8_t *top = to->data; /* the byte of the sign */
+  top += width - 1;
+  for (int64_t i = only_imaginary; i < to->count; i += 1 + only_imaginary)
+    top[(size_t)i * width] ^= 0x80;
+}
+
 /* Makes the tensor of the bytes of its storage. */
 static Tensor *make_tensor(const PthFile *file, const PthTensor *t,
                            const TensorHeader *h, const uint8_t *storage,
@@ -394,6 +408,10 @@ static Tensor *make_tensor(const PthFile *file, const PthTensor *t,
     copy_elements(out->data, from, (size_t)out->count, h->dtype, file->swap);
   else
     copy_strided(out, t, from, file->swap);
+  if (t->negated)
+    flip_signs(out, false);
+  if (t->conjugated)
+    flip_signs(out, true);
   return out;
 }
 
@@ -421,7 +439,7 @@ static Tensor *load_tensor(PthFile *file, const InputFile *named,
                            Fault *fault) {
   if (!check_tensor(file, named, t, h, fault))
     return NULL;
-  if (!file->zip && is_row_major(t)) {
+  if (!file->zip && is_row_major(t) && !t->negated && !t->conjugated) {
     const PthStorage *s = &file->storages[t->storage];
     size_t offset = t->offset * dtype_info[h->dtype].bytes;
     return input_read_tensor(named, s->at + s->view_start + offset, h, fault);

@@ -28,7 +28,8 @@ typedef struct PthStorage {
 typedef struct PthTensor {
   const PthElement *element;
   uint32_t storage, rank;
-  uint64_t offset; /* in elements of the dtype, as the strides */
+  bool negated, conjugated; /* not yet in the elements of the storage */
+  uint64_t offset;          /* in elements of the dtype, as the strides */
   int64_t *shape;
   uint64_t *strides;
   size_t place; /* of the storage, in load_all */

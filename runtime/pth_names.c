@@ -164,20 +164,50 @@ static bool split_pairs(PthTensor *t) {
   return true;
 }
 
-/* (storage, offset, sizes, strides, ...); the third version names the element
- * type in its seventh argument. */
-static bool read_tensor(PthFile *file, const PickleValue *v, PthTensor *t) {
+static bool is_true(const PickleValue *v) {
+  return v->kind == PICKLE_BOOL && v->integer;
+}
+
+/* Lazy conjugates and negations: {'conj': True}, {'neg': True}. */
+static bool read_metadata(const PthFile *file, PthTensor *t,
+                          const PickleValue *metadata, Fault *fault) {
+  if (metadata->kind != PICKLE_DICT)
+    return damaged(file, fault);
+  const PickleItems *a = metadata->items;
+  for (uint32_t i = 0; i + 1 < a->count; i += 2) {
+    if (pickle_is_text(&a->at[i], "conj")) {
+      t->conjugated = is_true(&a->at[i + 1]);
+    } else if (pickle_is_text(&a->at[i], "neg")) {
+      t->negated = is_true(&a->at[i + 1]);
+    } else {
+      input_fault(&file->in, fault,
+                  "a tensor in it has other metadata than conj and neg");
+      fault_set_help(fault, "%s", pth_wanted);
+      return false;
+    }
+  }
+  return !t->conjugated || t->element->has_pairs || damaged(file, fault);
+}
+
+/* (storage, offset, sizes, strides, requires_grad, hooks[, metadata]); the
+ * third version has the element type before the metadata. */
+static bool read_tensor(PthFile *file, const PickleValue *v, PthTensor *t,
+                        Fault *fault) {
   const PickleItems *a = &v->call->arguments;
+  uint32_t metadata = v->name == NAME_TENSOR_3 ? 7 : 6;
   *t = (PthTensor){0};
   if (a->count < 4 || a->at[0].kind != PICKLE_STORED ||
       !get_count(&a->at[1], &t->offset) ||
       !read_shape(file, t, numbers_of(&a->at[2]), numbers_of(&a->at[3])))
-    return false;
+    return damaged(file, fault);
   t->storage = a->at[0].len;
   t->element = file->storages[t->storage].element;
   if (v->name == NAME_TENSOR_3)
     t->element = a->count < 7 ? NULL : element_of(&a->at[6], FIRST_DTYPE);
-  return t->element && (!t->element->has_pairs || split_pairs(t));
+  if (!t->element || (t->element->has_pairs && !split_pairs(t)))
+    return damaged(file, fault);
+  return a->count <= metadata ||
+         read_metadata(file, t, &a->at[metadata], fault);
 }
 
 /* ---- names ---- */
@@ -201,8 +231,8 @@ static bool add_tensor(Walk *w, const PickleValue *v, Fault *fault) {
   PthFile *file = w->file;
   const char *name = w->name.len ? w->name.text : "tensor";
   PthTensor t;
-  if (!read_tensor(file, v, &t))
-    return damaged(file, fault);
+  if (!read_tensor(file, v, &t, fault))
+    return false;
   if (utf8_valid_prefix(name, strlen(name)) < strlen(name))
     return input_fault(&file->in, fault, "the name of a tensor is no UTF-8");
   if (file->tensor_count == file->tensor_cap) {

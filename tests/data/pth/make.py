@@ -48,4 +48,14 @@ torch.save({"e4m3": count(4).to(torch.float8_e4m3fn),
            os.path.join(FOLDER, "small.pt"))
 torch.save({"layers": [{"w": count(2, 3).T, "b": count(3)}], "epoch": 1},
            os.path.join(FOLDER, "tree.pth"))
+
+# lazy conjugates and negations: flags beside elements that are not changed
+pairs = torch.tensor([[1 + 2j, 3 - 4j], [5j, 6]])
+lazy = {"conjugate": pairs.conj(), "adjoint": pairs.mH,
+        "imaginary": torch.tensor([1 + 2j, 3 - 4j]).conj().imag,
+        "both": torch._neg_view(torch.tensor([1 + 2j, 3 - 4j]).conj()),
+        "integers": torch._neg_view(count(3, dtype=torch.int32))}
+for name, new in (("lazy_old.pth", False), ("lazy.pth", True)):
+    torch.save(lazy, os.path.join(FOLDER, name),
+               _use_new_zipfile_serialization=new)
 torch.save(torch.nn.Linear(1, 1), os.path.join(FOLDER, "module.pth"))
