@@ -36,12 +36,12 @@ def by_runtime(model, arrays):
 
 
 def save(name, nodes, inputs, weights, arrays, outputs=("y",), opset=17,
-         evaluate=by_reference, shape=None):
+         evaluate=by_reference, shape=None, result=T.FLOAT):
     """inputs: name -> (type, shape); arrays: name -> values"""
     graph = h.make_graph(
         nodes, name,
         [h.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
-        [h.make_tensor_value_info(n, T.FLOAT, shape) for n in outputs], weights)
+        [h.make_tensor_value_info(n, result, shape) for n in outputs], weights)
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)])
     model.ir_version = 8
     onnx.save(model, os.path.join(folder, name + ".onnx"))
@@ -385,3 +385,28 @@ graph = h.make_graph(
     [h.make_tensor_value_info("y", T.FLOAT, [2])])
 onnx.save(h.make_model(graph, opset_imports=sets, functions=chain),
           os.path.join(folder, "calls.onnx"))
+
+
+# Repeated blocks of other float types, with lists of numbers.
+def eighths(dtype, *shape):
+    return (rng.integers(-4, 5, size=shape) / 8).astype(dtype)
+
+
+def narrow_layer(i, x, out):
+    p = f"layers.{i}."
+    return [
+        n("Mul", [x, p + "scale"], [p + "a"]),
+        n("PRelu", [p + "a", p + "slope"], [p + "b"]),
+        n("Max", [p + "b", p + "least"], [p + "c"]),
+        n("Add", [p + "c", p + "bias"], [p + "d"]),
+        n("Add", [p + "d", x], [out])]
+
+
+for name, dtype, kind in (("doubles", np.float64, T.DOUBLE),
+                          ("halves", np.float16, T.FLOAT16)):
+    save(name,
+         [k for i in range(3) for k in narrow_layer(i, "xab"[i], "aby"[i])],
+         {"x": (kind, ["batch", 4])},
+         [nh.from_array(eighths(dtype, 4), f"layers.{i}.{k}")
+          for i in range(3) for k in ("scale", "slope", "least", "bias")],
+         {"x": eighths(dtype, 3, 4)}, shape=["batch", 4], result=kind)
