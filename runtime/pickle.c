@@ -82,20 +82,8 @@ static bool take_number(Pickle *p, size_t bytes, uint64_t *out, Fault *fault) {
   return true;
 }
 
-static void add_item(Pickle *p, PickleItems *to, PickleValue v) {
-  if (to->count == to->cap) {
-    uint32_t cap = to->cap ? to->cap * 2 : 4;
-    PickleValue *at = NEW_ARRAY(p->arena, PickleValue, cap);
-    if (to->count)
-      memcpy(at, to->at, sizeof *at * to->count);
-    to->at = at;
-    to->cap = cap;
-  }
-  to->at[to->count++] = v;
-}
-
 static bool push(Pickle *p, PickleValue v) {
-  add_item(p, &p->stack, v);
+  VEC_PUSH(p->arena, p->stack, v);
   return true;
 }
 
@@ -104,38 +92,26 @@ static bool push_int(Pickle *p, PickleKind kind, int64_t value) {
 }
 
 static uint32_t last_mark(const Pickle *p) {
-  return p->mark_count ? p->marks[p->mark_count - 1] : 0;
+  return p->marks.len ? p->marks.at[p->marks.len - 1] : 0;
 }
 
 /* Values below the last mark belong to an unfinished container. */
 static bool pop(Pickle *p, PickleValue *out, Fault *fault) {
-  if (p->stack.count <= last_mark(p))
+  if (p->stack.len <= last_mark(p))
     return damaged(p, fault);
-  *out = p->stack.at[--p->stack.count];
+  *out = p->stack.at[--p->stack.len];
   return true;
-}
-
-static void push_mark(Pickle *p) {
-  if (p->mark_count == p->mark_cap) {
-    uint32_t cap = p->mark_cap ? p->mark_cap * 2 : 16;
-    uint32_t *marks = NEW_ARRAY(p->arena, uint32_t, cap);
-    if (p->mark_count)
-      memcpy(marks, p->marks, sizeof *marks * p->mark_count);
-    p->marks = marks;
-    p->mark_cap = cap;
-  }
-  p->marks[p->mark_count++] = p->stack.count;
 }
 
 /* Removes the values above the last mark, and the mark.  They stay valid until
  * the next push. */
 static bool pop_to_mark(Pickle *p, PickleItems *out, Fault *fault) {
-  if (!p->mark_count)
+  if (!p->marks.len)
     return damaged(p, fault);
-  uint32_t first = p->marks[--p->mark_count];
+  uint32_t first = p->marks.at[--p->marks.len];
   out->at = p->stack.at ? p->stack.at + first : NULL;
-  out->count = p->stack.count - first;
-  p->stack.count = first;
+  out->len = p->stack.len - first;
+  p->stack.len = first;
   return true;
 }
 
@@ -233,19 +209,19 @@ static bool push_stored(Pickle *p, Fault *fault) {
     return false;
   if (id.kind != PICKLE_TUPLE)
     return damaged(p, fault);
-  add_item(p, &p->stored, id);
+  VEC_PUSH(p->arena, p->stored, id);
   return push(p,
-              (PickleValue){.kind = PICKLE_STORED, .len = p->stored.count - 1});
+              (PickleValue){.kind = PICKLE_STORED, .len = p->stored.len - 1});
 }
 
 /* ---- containers ---- */
 
 static bool push_items(Pickle *p, PickleKind kind, const PickleItems *items) {
   PickleItems *own = NEW(p->arena, PickleItems);
-  if (items && items->count) {
-    own->at = NEW_ARRAY(p->arena, PickleValue, items->count);
-    own->count = own->cap = items->count;
-    memcpy(own->at, items->at, sizeof *own->at * items->count);
+  if (items && items->len) {
+    own->at = NEW_ARRAY(p->arena, PickleValue, items->len);
+    own->len = own->cap = items->len;
+    memcpy(own->at, items->at, sizeof *own->at * items->len);
   }
   return push(p, (PickleValue){.kind = (uint8_t)kind, .items = own});
 }
@@ -260,15 +236,15 @@ static bool push_tuple(Pickle *p, uint32_t count, Fault *fault) {
   for (uint32_t i = count; i-- > 0;)
     if (!pop(p, &at[i], fault))
       return false;
-  return push_items(p, PICKLE_TUPLE, &(PickleItems){.at = at, .count = count});
+  return push_items(p, PICKLE_TUPLE, &(PickleItems){.at = at, .len = count});
 }
 
 /* Adds items to the container on the stack: pairs for a dictionary. */
 static bool add_items(Pickle *p, const PickleItems *items, bool pairs,
                       Fault *fault) {
-  if (p->stack.count <= last_mark(p) || (pairs && items->count % 2))
+  if (p->stack.len <= last_mark(p) || (pairs && items->len % 2))
     return damaged(p, fault);
-  const PickleValue *top = &p->stack.at[p->stack.count - 1];
+  const PickleValue *top = &p->stack.at[p->stack.len - 1];
   PickleItems *to = NULL;
   if (top->kind == (pairs ? PICKLE_DICT : PICKLE_LIST))
     to = top->items;
@@ -276,8 +252,8 @@ static bool add_items(Pickle *p, const PickleItems *items, bool pairs,
     to = &top->call->items;
   if (!to)
     return damaged(p, fault);
-  for (uint32_t i = 0; i < items->count; i++)
-    add_item(p, to, items->at[i]);
+  for (uint32_t i = 0; i < items->len; i++)
+    VEC_PUSH(p->arena, *to, items->at[i]);
   return true;
 }
 
@@ -291,7 +267,7 @@ static bool add_popped(Pickle *p, uint32_t count, Fault *fault) {
   for (uint32_t i = count; i-- > 0;)
     if (!pop(p, &at[i], fault))
       return false;
-  return add_items(p, &(PickleItems){.at = at, .count = count}, count == 2,
+  return add_items(p, &(PickleItems){.at = at, .len = count}, count == 2,
                    fault);
 }
 
@@ -300,17 +276,18 @@ static bool add_popped(Pickle *p, uint32_t count, Fault *fault) {
 /* Each index has an opcode that sets it, so that it is below the number of
  * bytes read. */
 static bool put(Pickle *p, uint64_t index, Fault *fault) {
-  if (index >= (uint64_t)(p->at - p->begin) || p->stack.count <= last_mark(p))
+  if (index >= (uint64_t)(p->at - p->begin) || p->stack.len <= last_mark(p))
     return damaged(p, fault);
-  PickleValue top = p->stack.at[p->stack.count - 1];
-  while (p->memo.count <= index)
-    add_item(p, &p->memo, (PickleValue){.kind = UINT8_MAX});
+  PickleValue top = p->stack.at[p->stack.len - 1];
+  PickleValue none = {.kind = UINT8_MAX};
+  while (p->memo.len <= index)
+    VEC_PUSH(p->arena, p->memo, none);
   p->memo.at[index] = top;
   return true;
 }
 
 static bool get(Pickle *p, uint64_t index, Fault *fault) {
-  if (index >= p->memo.count || p->memo.at[index].kind == UINT8_MAX)
+  if (index >= p->memo.len || p->memo.at[index].kind == UINT8_MAX)
     return damaged(p, fault);
   return push(p, p->memo.at[index]);
 }
@@ -419,7 +396,7 @@ static bool run(Pickle *p, Opcode op, Fault *fault) {
   case OP_FRAME:
     return take_number(p, 8, &n, fault);
   case OP_MARK:
-    push_mark(p);
+    VEC_PUSH(p->arena, p->marks, p->stack.len);
     return true;
   case OP_POP_MARK:
     return pop_to_mark(p, &items, fault);
@@ -431,7 +408,7 @@ static bool run(Pickle *p, Opcode op, Fault *fault) {
     return take_number(p, op == OP_BINPUT ? 1 : 4, &n, fault) &&
            put(p, n, fault);
   case OP_MEMOIZE:
-    return put(p, p->memo.count, fault);
+    return put(p, p->memo.len, fault);
   case OP_BINGET:
   case OP_LONG_BINGET:
     return take_number(p, op == OP_BINGET ? 1 : 4, &n, fault) &&
@@ -461,9 +438,6 @@ static bool check_size(Pickle *p, Fault *fault) {
 
 bool pickle_read(Pickle *p, PickleValue *out, Fault *fault) {
   p->begin = p->at;
-  p->stack = p->memo = (PickleItems){0};
-  p->mark_count = 0;
-  p->checked_bytes = 0;
   while (check_size(p, fault)) {
     uint64_t op;
     if (!take_number(p, 1, &op, fault))

@@ -16,6 +16,7 @@
 
 #include "runtime/internal.h"
 #include "support/arena.h"
+#include "support/vec.h"
 
 typedef enum PickleKind {
   PICKLE_NONE, /* Python's None */
@@ -49,9 +50,9 @@ typedef struct PickleValue {
   };
 } PickleValue;
 
-struct PickleItems {
+struct PickleItems { /* for VEC_PUSH */
   PickleValue *at;
-  uint32_t count, cap;
+  uint32_t len, cap;
 };
 
 struct PickleCall {
@@ -67,11 +68,10 @@ typedef struct Pickle {
   size_t name_count;
   const char *wanted; /* what to do about other names: a help */
   PickleItems stored; /* tuples: the identifiers of objects outside */
-  /* private */
+  /* private, and 0 at first */
   const uint8_t *begin;
   PickleItems stack, memo;
-  uint32_t *marks;
-  uint32_t mark_count, mark_cap;
+  VEC(uint32_t) marks;  /* lengths of the stack */
   size_t checked_bytes; /* the size is within the limit up to here */
 } Pickle;
 

@@ -8,6 +8,7 @@
  *   number of elements in 8 bytes, and the elements.
  *
  * Everything is untrusted: each number is checked before use. */
+#define _GNU_SOURCE
 #include "runtime/pth.h"
 #include "support/arena_text.h"
 #include "support/mem.h"
@@ -95,7 +96,7 @@ static bool place_storages(PthFile *file, const uint8_t *at, Fault *fault) {
     sorted[i] = &file->storages[i];
   qsort(sorted, count, sizeof *sorted, by_key);
   size_t offset = (size_t)(p.at - file->in.bytes);
-  for (uint32_t i = 0; i < keys.items->count; i++)
+  for (uint32_t i = 0; i < keys.items->len; i++)
     if (!place_storage(file, sorted, &keys.items->at[i], &offset, fault))
       return false;
   return true;
@@ -453,7 +454,7 @@ static Tensor *load_tensor(PthFile *file, const InputFile *named,
 static bool select_tensor(PthFile *file, InputFile *named,
                           const LoadOptions *options, uint32_t *i,
                           Fault *fault) {
-  if (!file->tensor_count && file->others)
+  if (!file->tensors.len && file->others)
     return input_fault(named, fault,
                        "it contains no tensor; its other values (%u) have no "
                        "Axon type",
@@ -474,7 +475,7 @@ static bool pth_header(InputFile *in, const LoadOptions *options,
   uint32_t i;
   bool ok = open_file(in, &file, fault) &&
             select_tensor(&file, &named, options, &i, fault) &&
-            check_tensor(&file, &named, &file.tensors[i], header, fault);
+            check_tensor(&file, &named, &file.tensors.at[i], header, fault);
   close_file(&file);
   return ok;
 }
@@ -489,7 +490,7 @@ static Tensor *pth_load(InputFile *in, const LoadOptions *options,
   Tensor *t = NULL;
   if (open_file(in, &file, fault) &&
       select_tensor(&file, &named, options, &i, fault))
-    t = load_tensor(&file, &named, &file.tensors[i], &kept, &header, fault);
+    t = load_tensor(&file, &named, &file.tensors.at[i], &kept, &header, fault);
   mem_free(kept.bytes);
   close_file(&file);
   return t;
@@ -507,29 +508,30 @@ static bool pth_list_names(InputFile *in, EntryNames *names, Fault *fault) {
 }
 
 /* Orders tensors by their storage, so that each storage is unpacked once. */
-static int by_storage(const void *a, const void *b) {
+static int by_storage(const void *a, const void *b, void *storages) {
   const PthTensor *x = *(PthTensor *const *)a, *y = *(PthTensor *const *)b;
-  if (x->place != y->place)
-    return x->place < y->place ? -1 : 1;
+  const PthStorage *all = storages;
+  size_t at_x = all[x->storage].at, at_y = all[y->storage].at;
+  if (at_x != at_y)
+    return at_x < at_y ? -1 : 1;
   return x < y ? -1 : x > y;
 }
 
 static PthTensor **tensors_by_storage(PthFile *file) {
   PthTensor **sorted =
-      mem_try_alloc(sizeof *sorted * ((size_t)file->tensor_count + 1));
-  for (uint32_t i = 0; sorted && i < file->tensor_count; i++) {
-    file->tensors[i].place = file->storages[file->tensors[i].storage].at;
-    sorted[i] = &file->tensors[i];
-  }
+      mem_try_alloc(sizeof *sorted * ((size_t)file->tensors.len + 1));
+  for (uint32_t i = 0; sorted && i < file->tensors.len; i++)
+    sorted[i] = &file->tensors.at[i];
   if (sorted)
-    qsort(sorted, file->tensor_count, sizeof *sorted, by_storage);
+    qsort_r(sorted, file->tensors.len, sizeof *sorted, by_storage,
+            file->storages);
   return sorted;
 }
 
 static void list_tensors(const PthFile *file, NamedTensors *out) {
   const char *name = out->text;
-  for (uint32_t i = 0; i < file->tensor_count; i++, name += strlen(name) + 1) {
-    const PthTensor *t = &file->tensors[i];
+  for (uint32_t i = 0; i < file->tensors.len; i++, name += strlen(name) + 1) {
+    const PthTensor *t = &file->tensors.at[i];
     NamedTensor *to = &out->all[out->count++];
     *to = (NamedTensor){.name = name, .dtype_name = t->element->name};
     to->header = (TensorHeader){.dtype = t->element->dtype, .rank = t->rank};
@@ -543,8 +545,8 @@ static bool load_tensors(PthFile *file, NamedTensors *out, Fault *fault) {
   PthTensor **sorted = tensors_by_storage(file);
   bool ok = sorted || input_no_memory(&file->in, fault);
   list_tensors(file, out);
-  for (uint32_t i = 0; ok && i < file->tensor_count; i++) {
-    NamedTensor *to = &out->all[sorted[i] - file->tensors];
+  for (uint32_t i = 0; ok && i < file->tensors.len; i++) {
+    NamedTensor *to = &out->all[sorted[i] - file->tensors.at];
     named.entry_name = to->name;
     if (!to->header.dtype)
       continue;
@@ -561,7 +563,7 @@ static bool pth_load_all(InputFile *in, NamedTensors *out, Fault *fault) {
   PthFile file;
   bool ok = open_file(in, &file, fault);
   if (ok) {
-    out->all = mem_try_alloc(sizeof *out->all * (file.tensor_count + 1));
+    out->all = mem_try_alloc(sizeof *out->all * (file.tensors.len + 1));
     out->text = file.names.text;
     file.names = (EntryNames){0};
     ok =

@@ -32,7 +32,6 @@ typedef struct PthTensor {
   uint64_t offset;          /* in elements of the dtype, as the strides */
   int64_t *shape;
   uint64_t *strides;
-  size_t place; /* of the storage, in load_all */
 } PthTensor;
 
 typedef struct PthFile {
@@ -44,8 +43,7 @@ typedef struct PthFile {
   bool swap;    /* the first byte of an element is the most significant one */
   PthStorage *storages;
   uint32_t storage_count;
-  PthTensor *tensors;
-  uint32_t tensor_count, tensor_cap;
+  VEC(PthTensor) tensors;
   uint32_t others; /* values that are no tensors */
   EntryNames names;
 } PthFile;

@@ -92,7 +92,7 @@ static bool read_view(PthStorage *s, const PickleValue *view) {
   uint64_t width = s->element ? s->element->bytes : 1;
   if (view->kind == PICKLE_NONE)
     return true;
-  return view->kind == PICKLE_TUPLE && view->items->count == 3 &&
+  return view->kind == PICKLE_TUPLE && view->items->len == 3 &&
          get_count(&view->items->at[1], &s->view_start) &&
          get_count(&view->items->at[2], &s->view_bytes) &&
          !__builtin_mul_overflow(s->view_start, width, &s->view_start) &&
@@ -100,7 +100,7 @@ static bool read_view(PthStorage *s, const PickleValue *view) {
 }
 
 static bool read_storage(PthStorage *s, const PickleItems *id) {
-  if (id->count < 5 || !pickle_is_text(&id->at[0], "storage") ||
+  if (id->len < 5 || !pickle_is_text(&id->at[0], "storage") ||
       id->at[1].kind != PICKLE_NAME || id->at[2].kind != PICKLE_TEXT)
     return false;
   s->element = element_of(&id->at[1], FIRST_STORAGE);
@@ -110,13 +110,13 @@ static bool read_storage(PthStorage *s, const PickleItems *id) {
   s->key = id->at[2].text;
   s->key_len = id->at[2].len;
   s->view_bytes = UINT64_MAX;
-  return id->count < 6 || read_view(s, &id->at[5]);
+  return id->len < 6 || read_view(s, &id->at[5]);
 }
 
 bool pth_find_storages(PthFile *file, const Pickle *p, Fault *fault) {
-  file->storages = NEW_ARRAY(file->arena, PthStorage, p->stored.count + 1);
-  file->storage_count = p->stored.count;
-  for (uint32_t i = 0; i < p->stored.count; i++)
+  file->storages = NEW_ARRAY(file->arena, PthStorage, p->stored.len + 1);
+  file->storage_count = p->stored.len;
+  for (uint32_t i = 0; i < p->stored.len; i++)
     if (!read_storage(&file->storages[i], p->stored.at[i].items))
       return input_fault(&file->in, fault,
                          "its pickle has a storage that is none of torch.save");
@@ -128,7 +128,7 @@ bool pth_find_storages(PthFile *file, const Pickle *p, Fault *fault) {
 /* A tuple of numbers, perhaps as torch.Size. */
 static const PickleItems *numbers_of(const PickleValue *v) {
   if (v->kind == PICKLE_CALL && v->name == NAME_SIZE &&
-      v->call->arguments.count == 1)
+      v->call->arguments.len == 1)
     v = &v->call->arguments.at[0];
   return v->kind == PICKLE_TUPLE || v->kind == PICKLE_LIST ? v->items : NULL;
 }
@@ -136,13 +136,12 @@ static const PickleItems *numbers_of(const PickleValue *v) {
 /* There is room for one more axis. */
 static bool read_shape(PthFile *file, PthTensor *t, const PickleItems *sizes,
                        const PickleItems *strides) {
-  if (!sizes || !strides || sizes->count != strides->count ||
-      sizes->count > MAX_RANK)
+  if (!sizes || !strides || sizes->len != strides->len || sizes->len > MAX_RANK)
     return false;
-  t->rank = sizes->count;
+  t->rank = sizes->len;
   t->shape = NEW_ARRAY(file->arena, int64_t, t->rank + 1);
   t->strides = NEW_ARRAY(file->arena, uint64_t, t->rank + 1);
-  for (uint32_t i = 0; i < sizes->count; i++) {
+  for (uint32_t i = 0; i < sizes->len; i++) {
     if (sizes->at[i].kind != PICKLE_INT || sizes->at[i].integer < 0 ||
         !get_count(&strides->at[i], &t->strides[i]))
       return false;
@@ -174,7 +173,7 @@ static bool read_metadata(const PthFile *file, PthTensor *t,
   if (metadata->kind != PICKLE_DICT)
     return damaged(file, fault);
   const PickleItems *a = metadata->items;
-  for (uint32_t i = 0; i + 1 < a->count; i += 2) {
+  for (uint32_t i = 0; i + 1 < a->len; i += 2) {
     if (pickle_is_text(&a->at[i], "conj")) {
       t->conjugated = is_true(&a->at[i + 1]);
     } else if (pickle_is_text(&a->at[i], "neg")) {
@@ -196,18 +195,17 @@ static bool read_tensor(PthFile *file, const PickleValue *v, PthTensor *t,
   const PickleItems *a = &v->call->arguments;
   uint32_t metadata = v->name == NAME_TENSOR_3 ? 7 : 6;
   *t = (PthTensor){0};
-  if (a->count < 4 || a->at[0].kind != PICKLE_STORED ||
+  if (a->len < 4 || a->at[0].kind != PICKLE_STORED ||
       !get_count(&a->at[1], &t->offset) ||
       !read_shape(file, t, numbers_of(&a->at[2]), numbers_of(&a->at[3])))
     return damaged(file, fault);
   t->storage = a->at[0].len;
   t->element = file->storages[t->storage].element;
   if (v->name == NAME_TENSOR_3)
-    t->element = a->count < 7 ? NULL : element_of(&a->at[6], FIRST_DTYPE);
+    t->element = a->len < 7 ? NULL : element_of(&a->at[6], FIRST_DTYPE);
   if (!t->element || (t->element->has_pairs && !split_pairs(t)))
     return damaged(file, fault);
-  return a->count <= metadata ||
-         read_metadata(file, t, &a->at[metadata], fault);
+  return a->len <= metadata || read_metadata(file, t, &a->at[metadata], fault);
 }
 
 /* ---- names ---- */
@@ -235,15 +233,7 @@ static bool add_tensor(Walk *w, const PickleValue *v, Fault *fault) {
     return false;
   if (utf8_valid_prefix(name, strlen(name)) < strlen(name))
     return input_fault(&file->in, fault, "the name of a tensor is no UTF-8");
-  if (file->tensor_count == file->tensor_cap) {
-    uint32_t cap = file->tensor_cap ? file->tensor_cap * 2 : 16;
-    PthTensor *all = NEW_ARRAY(file->arena, PthTensor, cap);
-    if (file->tensor_count)
-      memcpy(all, file->tensors, sizeof *all * file->tensor_count);
-    file->tensors = all;
-    file->tensor_cap = cap;
-  }
-  file->tensors[file->tensor_count++] = t;
+  VEC_PUSH(file->arena, file->tensors, t);
   return count_name(w, w->name.len, fault) &&
          (names_add(&file->names, name) || input_no_memory(&file->in, fault));
 }
@@ -271,7 +261,7 @@ static bool walk_entry(Walk *w, const PickleValue *key, const PickleValue *v,
 
 static bool walk_pairs(Walk *w, const PickleItems *items, uint32_t depth,
                        Fault *fault) {
-  for (uint32_t i = 0; i + 1 < items->count; i += 2) {
+  for (uint32_t i = 0; i + 1 < items->len; i += 2) {
     const PickleValue *key = &items->at[i];
     if (key->kind != PICKLE_TEXT && key->kind != PICKLE_INT)
       w->file->others++;
@@ -283,7 +273,7 @@ static bool walk_pairs(Walk *w, const PickleItems *items, uint32_t depth,
 
 static bool walk_list(Walk *w, const PickleItems *items, uint32_t depth,
                       Fault *fault) {
-  for (uint32_t i = 0; i < items->count; i++) {
+  for (uint32_t i = 0; i < items->len; i++) {
     PickleValue key = {.kind = PICKLE_INT, .integer = i};
     if (!walk_entry(w, &key, &items->at[i], depth, fault))
       return false;
@@ -296,11 +286,11 @@ static bool walk_ordered(Walk *w, const PickleCall *c, uint32_t depth,
                          Fault *fault) {
   const PickleItems *a = &c->arguments;
   const PickleItems *pairs =
-      a->count && a->at[0].kind == PICKLE_LIST ? a->at[0].items : NULL;
-  for (uint32_t i = 0; pairs && i < pairs->count; i++) {
+      a->len && a->at[0].kind == PICKLE_LIST ? a->at[0].items : NULL;
+  for (uint32_t i = 0; pairs && i < pairs->len; i++) {
     const PickleValue *pair = &pairs->at[i];
     if ((pair->kind != PICKLE_TUPLE && pair->kind != PICKLE_LIST) ||
-        pair->items->count != 2)
+        pair->items->len != 2)
       return damaged(w->file, fault);
     if (!walk_pairs(w, pair->items, depth, fault))
       return false;
@@ -317,8 +307,7 @@ static bool walk_call(Walk *w, const PickleValue *v, uint32_t depth,
   case NAME_TENSOR_3:
     return add_tensor(w, v, fault);
   case NAME_PARAMETER:
-    return a->count ? walk(w, &a->at[0], depth, fault)
-                    : damaged(w->file, fault);
+    return a->len ? walk(w, &a->at[0], depth, fault) : damaged(w->file, fault);
   case NAME_ORDERED_DICT:
     return walk_ordered(w, v->call, depth, fault);
   }
