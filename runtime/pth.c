@@ -19,7 +19,7 @@
 
 static const uint8_t old_magic[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9,
                                     0x20, 0x6a, 0xa8, 0x50, 0x19};
-enum { OLD_VERSION = 1001, KEY_LIMIT_BYTES = 200 };
+enum { OLD_VERSION = 1001, FOLDER_LIMIT_BYTES = 1024 };
 
 static const char data_name[] = "data.pkl";
 
@@ -44,25 +44,32 @@ static bool same_key(PthStorage *const *a, PthStorage *const *b) {
   return by_key(a, b) == 0;
 }
 
-/* The first storage of this key in a sorted list, or NULL. */
+/* The first storage of this key in a sorted list, or the end of the list. */
 static PthStorage **find_key(PthStorage **sorted, uint32_t count,
                              const PickleValue *key) {
   PthStorage wanted = {.key = key->text, .key_len = key->len}, *at = &wanted;
-  PthStorage **found = bsearch(&at, sorted, count, sizeof *sorted, by_key);
-  while (found && found > sorted && same_key(found - 1, &at))
-    found--;
-  return found;
+  uint32_t first = 0, end = count;
+  while (first < end) {
+    uint32_t middle = first + (end - first) / 2;
+    if (by_key(&sorted[middle], &at) < 0)
+      first = middle + 1;
+    else
+      end = middle;
+  }
+  bool found = first < count && same_key(&sorted[first], &at);
+  return sorted + (found ? first : count);
 }
 
-/* Finds the elements of one key, for all storages of that key. */
+/* Finds the elements of one key, for all storages of that key.  Each key is in
+ * the list once. */
 static bool place_storage(PthFile *file, PthStorage **sorted,
                           const PickleValue *key, size_t *at, Fault *fault) {
-  PthStorage **s = key->kind == PICKLE_TEXT
-                       ? find_key(sorted, file->storage_count, key)
-                       : NULL;
+  PthStorage **end = sorted + file->storage_count, **s = end;
   size_t left = file->in.size - *at;
   uint64_t count;
-  if (!s || s[0]->bytes)
+  if (key->kind == PICKLE_TEXT)
+    s = find_key(sorted, file->storage_count, key);
+  if (s == end || s[0]->is_placed)
     return input_fault(&file->in, fault, "its list of storages is damaged");
   if (left < sizeof count)
     return input_fault(&file->in, fault, "the file is truncated");
@@ -74,10 +81,10 @@ static bool place_storage(PthFile *file, PthStorage **sorted,
                        "the file is truncated: %llu bytes are needed, found "
                        "%zu",
                        (unsigned long long)(count * width), left);
-  for (PthStorage **t = s; t < sorted + file->storage_count && same_key(s, t);
-       t++) {
+  for (PthStorage **t = s; t < end && same_key(s, t); t++) {
     (*t)->at = *at + sizeof count;
     (*t)->bytes = (size_t)(count * width);
+    (*t)->is_placed = true;
   }
   *at += sizeof count + (size_t)(count * width);
   return true;
@@ -165,9 +172,15 @@ static void *read_entry(PthFile *file, uint64_t entry, size_t size,
 }
 
 /* The number of an entry of the folder, or -1. */
-static int64_t find_entry(PthFile *file, const char *name) {
-  const char *full = arena_printf(file->arena, "%s%s", file->prefix, name);
-  return libzip.zip_name_locate(file->zip, full, 0);
+PRINTF_LIKE(2, 3)
+static int64_t find_entry(PthFile *file, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  file->entry.len = 0;
+  buffer_puts(&file->entry, file->prefix);
+  buffer_vprintf(&file->entry, format, args);
+  va_end(args);
+  return libzip.zip_name_locate(file->zip, file->entry.text, 0);
 }
 
 /* The folder has the name of the file when it was saved. */
@@ -181,6 +194,8 @@ static bool find_folder(PthFile *file, Fault *fault) {
         (len == end || name[len - end - 1] == '/'))
       file->prefix = arena_strndup(file->arena, name, len - end);
   }
+  if (file->prefix && strlen(file->prefix) > FOLDER_LIMIT_BYTES)
+    return input_fault(&file->in, fault, "the name of its folder is too long");
   if (file->prefix && find_entry(file, "constants.pkl") < 0)
     return true;
   input_fault(&file->in, fault, "%s",
@@ -211,14 +226,12 @@ static bool read_byte_order(PthFile *file, Fault *fault) {
 }
 
 static bool place_entry(PthFile *file, PthStorage *s, Fault *fault) {
-  if (s->key_len > KEY_LIMIT_BYTES || memchr(s->key, 0, s->key_len))
+  if (memchr(s->key, 0, s->key_len))
     return input_fault(&file->in, fault, "its list of storages is damaged");
-  const char *name =
-      arena_printf(file->arena, "data/%.*s", (int)s->key_len, s->key);
-  int64_t entry = find_entry(file, name);
+  int64_t entry = find_entry(file, "data/%.*s", (int)s->key_len, s->key);
   if (entry < 0)
     return input_fault(&file->in, fault, "the file is truncated: %s is missing",
-                       name);
+                       file->entry.text + strlen(file->prefix));
   s->at = (size_t)entry;
   return zip_check_entry(&file->in, file->zip, (uint64_t)entry, &s->bytes,
                          &s->packed_bytes, fault);
@@ -232,7 +245,7 @@ static bool place_entries(PthFile *file, Fault *fault) {
 }
 
 static bool read_data_pickle(PthFile *file, size_t *size, Fault *fault) {
-  int64_t entry = find_entry(file, data_name);
+  int64_t entry = find_entry(file, "%s", data_name);
   size_t packed;
   if (entry < 0)
     return input_fault(&file->in, fault, "it has no data.pkl");
@@ -281,6 +294,7 @@ static bool open_file(const InputFile *in, PthFile *file, Fault *fault) {
   FailKind kind = TRAP_SET(trap);
   if (kind == FAIL_NONE) {
     file->arena = arena_new();
+    file->entry.arena = file->arena;
     bool ok = parse(file, fault);
     trap_end(&trap);
     return ok;
@@ -539,9 +553,21 @@ static void list_tensors(const PthFile *file, NamedTensors *out) {
   }
 }
 
+/* Expanded tensors may all share one element. */
+static bool check_total(const PthFile *file, const TensorHeader *h,
+                        uint64_t *total, Fault *fault) {
+  int64_t count;
+  size_t bytes;
+  if (!shape_count_and_bytes(h->dtype, h->rank, h->shape, &count, &bytes) ||
+      __builtin_add_overflow(*total, bytes, total))
+    *total = UINT64_MAX;
+  return input_check_decompressed_size(&file->in, file->in.size, *total, fault);
+}
+
 static bool load_tensors(PthFile *file, NamedTensors *out, Fault *fault) {
   InputFile named = file->in;
   Kept kept = {0};
+  uint64_t total = 0;
   PthTensor **sorted = tensors_by_storage(file);
   bool ok = sorted || input_no_memory(&file->in, fault);
   list_tensors(file, out);
@@ -550,8 +576,10 @@ static bool load_tensors(PthFile *file, NamedTensors *out, Fault *fault) {
     named.entry_name = to->name;
     if (!to->header.dtype)
       continue;
-    to->tensor =
-        load_tensor(file, &named, sorted[i], &kept, &to->header, fault);
+    ok = check_total(file, &to->header, &total, fault);
+    if (ok)
+      to->tensor =
+          load_tensor(file, &named, sorted[i], &kept, &to->header, fault);
     ok = to->tensor != NULL;
   }
   mem_free(sorted);

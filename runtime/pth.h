@@ -21,6 +21,7 @@ typedef struct PthStorage {
   const PthElement *element; /* NULL: bytes */
   uint64_t view_start; /* bytes: of a view, from the start of the storage */
   uint64_t view_bytes; /* UINT64_MAX: the whole storage */
+  bool is_placed;
   size_t at, bytes;    /* in the file; zip: `at` is the number of the entry */
   size_t packed_bytes; /* zip: the bytes in the file */
 } PthStorage;
@@ -40,6 +41,7 @@ typedef struct PthFile {
   zip_t *zip;   /* NULL: an old file, which is no archive */
   void *pickle; /* zip: the bytes of data.pkl */
   char *prefix; /* zip: the folder of the entries */
+  Buffer entry; /* zip: the name of an entry that is looked up */
   bool swap;    /* the first byte of an element is the most significant one */
   PthStorage *storages;
   uint32_t storage_count;

@@ -11,6 +11,7 @@
 
 enum {
   MAX_DEPTH = 64,
+  KEY_LIMIT_BYTES = 200, /* of storages, which are compared and looked up */
   /* All names may take this many bytes for each byte of the pickle. */
   NAME_BYTES_PER_VALUE = 64,
 };
@@ -101,7 +102,8 @@ static bool read_view(PthStorage *s, const PickleValue *view) {
 
 static bool read_storage(PthStorage *s, const PickleItems *id) {
   if (id->len < 5 || !pickle_is_text(&id->at[0], "storage") ||
-      id->at[1].kind != PICKLE_NAME || id->at[2].kind != PICKLE_TEXT)
+      id->at[1].kind != PICKLE_NAME || id->at[2].kind != PICKLE_TEXT ||
+      id->at[2].len > KEY_LIMIT_BYTES)
     return false;
   s->element = element_of(&id->at[1], FIRST_STORAGE);
   if (!s->element && id->at[1].name != NAME_UNTYPED &&
@@ -223,6 +225,14 @@ static bool count_name(Walk *w, size_t len, Fault *fault) {
          input_fault(&w->file->in, fault, "the names in it are too long");
 }
 
+/* Values may be shared, and contain one another: without a limit, a small file
+ * has a walk without an end. */
+static bool count_value(Walk *w, Fault *fault) {
+  return w->values++ <= w->pickle_bytes ||
+         input_fault(&w->file->in, fault,
+                     "its containers contain one another too often");
+}
+
 static bool walk(Walk *w, const PickleValue *v, uint32_t depth, Fault *fault);
 
 static bool add_tensor(Walk *w, const PickleValue *v, Fault *fault) {
@@ -263,9 +273,10 @@ static bool walk_pairs(Walk *w, const PickleItems *items, uint32_t depth,
                        Fault *fault) {
   for (uint32_t i = 0; i + 1 < items->len; i += 2) {
     const PickleValue *key = &items->at[i];
-    if (key->kind != PICKLE_TEXT && key->kind != PICKLE_INT)
-      w->file->others++;
-    else if (!walk_entry(w, key, &items->at[i + 1], depth, fault))
+    bool is_name = key->kind == PICKLE_TEXT || key->kind == PICKLE_INT;
+    w->file->others += !is_name;
+    if (is_name ? !walk_entry(w, key, &items->at[i + 1], depth, fault)
+                : !count_value(w, fault))
       return false;
   }
   return true;
@@ -289,6 +300,8 @@ static bool walk_ordered(Walk *w, const PickleCall *c, uint32_t depth,
       a->len && a->at[0].kind == PICKLE_LIST ? a->at[0].items : NULL;
   for (uint32_t i = 0; pairs && i < pairs->len; i++) {
     const PickleValue *pair = &pairs->at[i];
+    if (!count_value(w, fault))
+      return false;
     if ((pair->kind != PICKLE_TUPLE && pair->kind != PICKLE_LIST) ||
         pair->items->len != 2)
       return damaged(w->file, fault);
@@ -316,9 +329,10 @@ static bool walk_call(Walk *w, const PickleValue *v, uint32_t depth,
 }
 
 static bool walk(Walk *w, const PickleValue *v, uint32_t depth, Fault *fault) {
-  if (depth > MAX_DEPTH || w->values++ > w->pickle_bytes)
-    return input_fault(&w->file->in, fault,
-                       "its containers are too deep, or contain one another");
+  if (depth > MAX_DEPTH)
+    return input_fault(&w->file->in, fault, "its containers are too deep");
+  if (!count_value(w, fault))
+    return false;
   if (v->kind == PICKLE_DICT)
     return walk_pairs(w, v->items, depth + 1, fault);
   if (v->kind == PICKLE_LIST || v->kind == PICKLE_TUPLE)
