@@ -50,6 +50,8 @@ torch.save({"layers": [{"w": count(2, 3).T, "b": count(3)}], "epoch": 1},
            os.path.join(FOLDER, "tree.pth"))
 torch.save({k: torch.zeros(1).expand(2**26) for k in "abc"},
            os.path.join(FOLDER, "expanded.pth"))
+torch.save({"a.b": torch.ones(1), "a": {"b": torch.zeros(1)}, "c": torch.ones(1)},
+           os.path.join(FOLDER, "same_name.pth"))
 
 # lazy conjugates and negations: flags beside elements that are not changed
 pairs = torch.tensor([[1 + 2j, 3 - 4j], [5j, 6]])
