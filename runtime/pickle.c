@@ -55,9 +55,14 @@ typedef enum Opcode {
   OP_SHORT_BINUNICODE = 0x8c,
   OP_BINUNICODE8 = 0x8d,
   OP_BINBYTES8 = 0x8e,
+  OP_EMPTY_SET = 0x8f,
+  OP_ADDITEMS = 0x90,
+  OP_FROZENSET = 0x91,
+  OP_NEWOBJ_EX = 0x92,
   OP_STACK_GLOBAL = 0x93,
   OP_MEMOIZE = 0x94,
   OP_FRAME = 0x95,
+  OP_BYTEARRAY8 = 0x96,
 } Opcode;
 
 /* ---- parts ---- */
@@ -192,7 +197,7 @@ static bool push_name(Pickle *p, const PickleValue *module,
 }
 
 static bool call(Pickle *p, Fault *fault) {
-  PickleValue function, arguments;
+  PickleValue function = {0}, arguments = {0};
   if (!pop(p, &arguments, fault) || !pop(p, &function, fault))
     return false;
   if (function.kind != PICKLE_NAME || arguments.kind != PICKLE_TUPLE)
@@ -226,9 +231,9 @@ static bool push_items(Pickle *p, PickleKind kind, const PickleItems *items) {
   return push(p, (PickleValue){.kind = (uint8_t)kind, .items = own});
 }
 
-static bool push_marked_tuple(Pickle *p, Fault *fault) {
+static bool push_marked(Pickle *p, PickleKind kind, Fault *fault) {
   PickleItems items;
-  return pop_to_mark(p, &items, fault) && push_items(p, PICKLE_TUPLE, &items);
+  return pop_to_mark(p, &items, fault) && push_items(p, kind, &items);
 }
 
 static bool push_tuple(Pickle *p, uint32_t count, Fault *fault) {
@@ -239,36 +244,40 @@ static bool push_tuple(Pickle *p, uint32_t count, Fault *fault) {
   return push_items(p, PICKLE_TUPLE, &(PickleItems){.at = at, .len = count});
 }
 
-/* Adds items to the container on the stack: pairs for a dictionary. */
-static bool add_items(Pickle *p, const PickleItems *items, bool pairs,
+/* Adds items to the container of this kind on the stack: pairs for a
+ * dictionary. */
+static bool add_items(Pickle *p, const PickleItems *items, PickleKind kind,
                       Fault *fault) {
+  bool pairs = kind == PICKLE_DICT;
   if (p->stack.len <= last_mark(p) || (pairs && items->len % 2))
     return damaged(p, fault);
   const PickleValue *top = &p->stack.at[p->stack.len - 1];
   PickleItems *to = NULL;
-  if (top->kind == (pairs ? PICKLE_DICT : PICKLE_LIST))
+  if (top->kind == kind)
     to = top->items;
-  else if (pairs && top->kind == PICKLE_CALL)
-    to = &top->call->items;
-  if (!to)
+  else if (top->kind != PICKLE_CALL)
     return damaged(p, fault);
+  else if (pairs)
+    to = &top->call->items;
+  else
+    return true; /* such as a deque, whose items nobody reads */
   for (uint32_t i = 0; i < items->len; i++)
     VEC_PUSH(p->arena, *to, items->at[i]);
   return true;
 }
 
-static bool add_marked(Pickle *p, bool pairs, Fault *fault) {
+static bool add_marked(Pickle *p, PickleKind kind, Fault *fault) {
   PickleItems items;
-  return pop_to_mark(p, &items, fault) && add_items(p, &items, pairs, fault);
+  return pop_to_mark(p, &items, fault) && add_items(p, &items, kind, fault);
 }
 
-static bool add_popped(Pickle *p, uint32_t count, Fault *fault) {
+static bool add_popped(Pickle *p, uint32_t count, PickleKind kind,
+                       Fault *fault) {
   PickleValue at[2];
   for (uint32_t i = count; i-- > 0;)
     if (!pop(p, &at[i], fault))
       return false;
-  return add_items(p, &(PickleItems){.at = at, .len = count}, count == 2,
-                   fault);
+  return add_items(p, &(PickleItems){.at = at, .len = count}, kind, fault);
 }
 
 /* ---- the memo ---- */
@@ -349,12 +358,13 @@ static bool run_atom(Pickle *p, Opcode op, Fault *fault) {
   case OP_BINBYTES:
     return push_text(p, PICKLE_BYTES, 4, fault);
   case OP_BINBYTES8:
+  case OP_BYTEARRAY8:
     return push_text(p, PICKLE_BYTES, 8, fault);
   }
   p->at--;
   input_fault(p->in, fault,
-              "its pickle has the opcode 0x%02x at byte %zu, which torch.save "
-              "does not write",
+              "its pickle has the opcode 0x%02x at byte %zu, which Axon does "
+              "not read",
               (unsigned)op, (size_t)(p->at - p->begin));
   fault_set_help(fault, "%s", p->wanted);
   return false;
@@ -369,19 +379,25 @@ static bool run_container(Pickle *p, Opcode op, Fault *fault) {
   case OP_EMPTY_DICT:
     return push_items(p, PICKLE_DICT, NULL);
   case OP_TUPLE:
-    return push_marked_tuple(p, fault);
+    return push_marked(p, PICKLE_TUPLE, fault);
+  case OP_EMPTY_SET:
+    return push_items(p, PICKLE_SET, NULL);
+  case OP_FROZENSET:
+    return push_marked(p, PICKLE_SET, fault);
   case OP_TUPLE1:
   case OP_TUPLE2:
   case OP_TUPLE3:
     return push_tuple(p, (uint32_t)op - OP_TUPLE1 + 1, fault);
   case OP_APPEND:
-    return add_popped(p, 1, fault);
+    return add_popped(p, 1, PICKLE_LIST, fault);
   case OP_SETITEM:
-    return add_popped(p, 2, fault);
+    return add_popped(p, 2, PICKLE_DICT, fault);
   case OP_APPENDS:
-    return add_marked(p, false, fault);
+    return add_marked(p, PICKLE_LIST, fault);
   case OP_SETITEMS:
-    return add_marked(p, true, fault);
+    return add_marked(p, PICKLE_DICT, fault);
+  case OP_ADDITEMS:
+    return add_marked(p, PICKLE_SET, fault);
   }
   return run_atom(p, op, fault);
 }
@@ -422,6 +438,8 @@ static bool run(Pickle *p, Opcode op, Fault *fault) {
   case OP_REDUCE:
   case OP_NEWOBJ:
     return call(p, fault);
+  case OP_NEWOBJ_EX: /* with named arguments */
+    return pop(p, &a, fault) && call(p, fault);
   case OP_BINPERSID:
     return push_stored(p, fault);
   }

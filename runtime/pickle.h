@@ -28,7 +28,8 @@ typedef enum PickleKind {
   PICKLE_BYTES,
   PICKLE_LIST,
   PICKLE_TUPLE,
-  PICKLE_DICT,   /* items: keys and values in turn */
+  PICKLE_DICT, /* items: keys and values in turn */
+  PICKLE_SET,
   PICKLE_NAME,   /* a name of the list */
   PICKLE_CALL,   /* a call of a name */
   PICKLE_STORED, /* an object outside of the pickle */
@@ -45,7 +46,7 @@ typedef struct PickleValue {
     int64_t integer;    /* BOOL, INT */
     double number;      /* FLOAT */
     const char *text;   /* TEXT, BYTES, LONG; not NUL-terminated */
-    PickleItems *items; /* LIST, TUPLE, DICT */
+    PickleItems *items; /* LIST, TUPLE, DICT, SET */
     PickleCall *call;   /* CALL */
   };
 } PickleValue;

@@ -114,6 +114,41 @@ static bool is_magic(const PickleValue *v) {
          memcmp(v->text, old_magic, v->len) == 0;
 }
 
+/* The length of a header in JSON comes first. */
+static bool is_safetensors(const InputFile *in) {
+  uint64_t length;
+  if (in->size <= sizeof length)
+    return false;
+  memcpy(&length, in->bytes, sizeof length);
+  return length <= in->size - sizeof length && in->bytes[sizeof length] == '{';
+}
+
+static bool begins_with(const InputFile *in, const char *text) {
+  size_t len = strlen(text);
+  return in->size >= len && memcmp(in->bytes, text, len) == 0;
+}
+
+/* A file that torch.save did not write, perhaps under another name. */
+static bool other_file(const InputFile *in, Fault *fault) {
+  static const struct {
+    const char *begin, *help;
+  } known[] = {
+      {"\x93NUMPY", "it looks like a .npy file: rename it"},
+      {"GGUF", "it looks like a .gguf file: rename it"},
+      {"version https://git-lfs",
+       "it is a pointer of Git LFS: git lfs pull loads the file"},
+  };
+  const char *help = pth_wanted;
+  for (size_t i = 0; i < ARRAY_LEN(known); i++)
+    if (begins_with(in, known[i].begin))
+      help = known[i].help;
+  if (is_safetensors(in))
+    help = "it looks like a .safetensors file: rename it";
+  input_fault(in, fault, "it is no file of torch.save");
+  fault_set_help(fault, "%s", help);
+  return false;
+}
+
 /* Reads the magic number, the version and the facts.  Elements always begin
  * with the least significant byte. */
 static bool skip_preamble(PthFile *file, const uint8_t **at, Fault *fault) {
@@ -121,11 +156,8 @@ static bool skip_preamble(PthFile *file, const uint8_t **at, Fault *fault) {
   const uint8_t *end = file->in.bytes + file->in.size;
   PickleValue v;
   Fault unused = {0};
-  if (!read_pickle(file, &p, p.at, end, &v, &unused) || !is_magic(&v)) {
-    input_fault(&file->in, fault, "it is no file of torch.save");
-    fault_set_help(fault, "%s", pth_wanted);
-    return false;
-  }
+  if (!read_pickle(file, &p, p.at, end, &v, &unused) || !is_magic(&v))
+    return other_file(&file->in, fault);
   if (!read_pickle(file, &p, p.at, end, &v, fault))
     return false;
   if (v.kind != PICKLE_INT || v.integer != OLD_VERSION)
@@ -198,11 +230,16 @@ static bool find_folder(PthFile *file, Fault *fault) {
     return input_fault(&file->in, fault, "the name of its folder is too long");
   if (file->prefix && find_entry(file, "constants.pkl") < 0)
     return true;
-  input_fault(&file->in, fault, "%s",
-              file->prefix ? "it is a TorchScript program, not a file of "
-                             "torch.save"
-                           : "it is no file of torch.save: it has no data.pkl");
-  fault_set_help(fault, "%s", pth_wanted);
+  if (!file->prefix) {
+    input_fault(&file->in, fault,
+                "it is no file of torch.save: it has no data.pkl");
+    fault_set_help(fault, "%s", pth_wanted);
+    return false;
+  }
+  input_fault(&file->in, fault,
+              "it is a TorchScript program, not a file of torch.save");
+  fault_set_help(fault, "save only the tensors: torch.save(torch.jit.load("
+                        "\"program.pt\").state_dict(), \"model.pth\")");
   return false;
 }
 
@@ -342,14 +379,15 @@ static bool check_tensor(const PthFile *file, const InputFile *in,
   int64_t count;
   size_t bytes;
   *h = (TensorHeader){.dtype = t->element->dtype, .rank = t->rank};
-  memcpy(h->shape, t->shape, sizeof *h->shape * t->rank);
   if (!h->dtype) {
-    input_fault(in, fault, "its element type %s has no Axon type",
+    input_fault(in, fault,
+                t->shape ? "its element type %s has no Axon type"
+                         : "it is a %s tensor; Axon reads dense ones",
                 t->element->name);
-    fault_set_help(fault,
-                   "convert it with PyTorch, for example to torch.int32");
+    fault_set_help(fault, "%s", t->element->help);
     return false;
   }
+  memcpy(h->shape, t->shape, sizeof *h->shape * t->rank);
   if (t->negated && !dtype_is_float(h->dtype)) {
     input_fault(in, fault, "it is a lazy negation of %s", t->element->name);
     fault_set_help(fault, "save x.resolve_neg() instead of x");
@@ -465,14 +503,25 @@ static Tensor *load_tensor(PthFile *file, const InputFile *named,
 
 /* ---- the format ---- */
 
+static bool no_tensor(const PthFile *file, Fault *fault) {
+  if (file->unnamed)
+    input_fault(&file->in, fault,
+                "the keys of its tensors are neither texts nor integers");
+  else if (file->others)
+    input_fault(&file->in, fault,
+                "no tensor is found in it: its other values (%u) are skipped",
+                file->others);
+  else
+    input_fault(&file->in, fault, "it contains no tensor");
+  fault_set_help(fault, "%s", pth_wanted);
+  return false;
+}
+
 static bool select_tensor(PthFile *file, InputFile *named,
                           const LoadOptions *options, uint32_t *i,
                           Fault *fault) {
-  if (!file->tensors.len && file->others)
-    return input_fault(named, fault,
-                       "it contains no tensor; its other values (%u) have no "
-                       "Axon type",
-                       file->others);
+  if (!file->tensors.len)
+    return no_tensor(file, fault);
   if (!names_select(&file->names, named, options, i, fault))
     return false;
   const char *name = file->names.text;
@@ -549,7 +598,8 @@ static void list_tensors(const PthFile *file, NamedTensors *out) {
     NamedTensor *to = &out->all[out->count++];
     *to = (NamedTensor){.name = name, .dtype_name = t->element->name};
     to->header = (TensorHeader){.dtype = t->element->dtype, .rank = t->rank};
-    memcpy(to->header.shape, t->shape, sizeof *t->shape * t->rank);
+    if (t->rank)
+      memcpy(to->header.shape, t->shape, sizeof *t->shape * t->rank);
   }
 }
 

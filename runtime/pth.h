@@ -9,9 +9,10 @@
 /* An element type of PyTorch. */
 typedef struct PthElement {
   const char *name;
-  Dtype dtype;    /* DT_NONE: Axon has no such type */
-  uint8_t bytes;  /* of an element */
-  bool has_pairs; /* complex: pairs along an added last axis */
+  Dtype dtype;      /* DT_NONE: Axon has no such type */
+  uint8_t bytes;    /* of an element */
+  bool has_pairs;   /* complex: pairs along an added last axis */
+  const char *help; /* DT_NONE: what to save instead */
 } PthElement;
 
 /* A piece of memory that tensors share. */
@@ -46,7 +47,8 @@ typedef struct PthFile {
   PthStorage *storages;
   uint32_t storage_count;
   VEC(PthTensor) tensors;
-  uint32_t others; /* values that are no tensors */
+  uint32_t others;  /* values that are no tensors */
+  uint32_t unnamed; /* tensors whose keys are no names */
   EntryNames names;
 } PthFile;
 
