@@ -410,3 +410,18 @@ for name, dtype, kind in (("doubles", np.float64, T.DOUBLE),
          [nh.from_array(eighths(dtype, 4), f"layers.{i}.{k}")
           for i in range(3) for k in ("scale", "slope", "least", "bias")],
          {"x": eighths(dtype, 3, 4)}, shape=["batch", 4], result=kind)
+
+# Resize with sizes that are names: whole scales, and linear interpolation
+save("resize",
+     [n("Resize", ["x", "", "twice"], ["a"], nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric"),
+      n("Resize", ["a", "", "half"], ["b"], mode="linear"),
+      n("Shape", ["b"], ["start"], end=2),
+      n("Concat", ["start", "size"], ["target"], axis=0),
+      n("Resize", ["b", "", "", "target"], ["y"], mode="linear",
+        coordinate_transformation_mode="align_corners")],
+     {"x": (T.FLOAT, ["batch", 2, "h", "w"])},
+     [nh.from_array(np.array([1, 1, 2, 3], np.float32), "twice"),
+      nh.from_array(np.array([1, 1, 0.5, 0.5], np.float32), "half"),
+      ints("size", 4, 7)],
+     {"x": normal(2, 2, 5, 3)}, evaluate=by_runtime, opset=18)
