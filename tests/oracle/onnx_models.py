@@ -425,3 +425,37 @@ save("resize",
       nh.from_array(np.array([1, 1, 0.5, 0.5], np.float32), "half"),
       ints("size", 4, 7)],
      {"x": normal(2, 2, 5, 3)}, evaluate=by_runtime, opset=18)
+
+
+# Quantized values: products of integers
+def scale(name, x):
+    return nh.from_array(np.float32(x), name)
+
+
+save("quantized",
+     [n("QuantizeLinear", ["x", "x.scale", "x.zero"], ["a"]),
+      n("QLinearConv", ["a", "x.scale", "x.zero", "w", "w.scale", "w.zero",
+                        "b.scale", "x.zero", "bias"], ["b"],
+        pads=[1, 1, 1, 1]),
+      n("ConvInteger", ["b", "v", "x.zero"], ["c"]),
+      n("Cast", ["c"], ["d"], to=T.FLOAT),
+      n("GlobalAveragePool", ["d"], ["e"]),
+      n("Flatten", ["e"], ["f"]),
+      n("DynamicQuantizeLinear", ["f"], ["g", "g.scale", "g.zero"]),
+      n("MatMulInteger", ["g", "u", "g.zero"], ["h"]),
+      n("QLinearMatMul", ["g", "g.scale", "g.zero", "u", "w.scale", "w.zero",
+                          "b.scale", "x.zero"], ["i"]),
+      n("Cast", ["h"], ["j"], to=T.FLOAT),
+      n("Cast", ["i"], ["k"], to=T.FLOAT),
+      n("Mul", ["j", "g.scale"], ["l"]),
+      n("Add", ["l", "k"], ["y"])],
+     {"x": (T.FLOAT, ["batch", 3, 5, 5])},
+     [scale("x.scale", 0.05), scale("b.scale", 0.75),
+      nh.from_array(np.uint8(120), "x.zero"),
+      nh.from_array(rng.integers(-99, 99, (4, 3, 3, 3)).astype(np.int8), "w"),
+      nh.from_array(rng.random(4).astype(np.float32), "w.scale"),
+      nh.from_array(np.zeros(4, np.int8), "w.zero"),
+      nh.from_array(rng.integers(-99, 99, 4).astype(np.int32), "bias"),
+      nh.from_array(rng.integers(-99, 99, (4, 4, 1, 1)).astype(np.int8), "v"),
+      nh.from_array(rng.integers(-99, 99, (4, 4)).astype(np.int8), "u")],
+     {"x": normal(2, 3, 5, 5)}, evaluate=by_runtime)
