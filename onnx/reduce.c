@@ -350,6 +350,22 @@ void onnx_instancenorm(Importer *im, const char *how) {
          per_channel(im, input(im, 2), rank));
 }
 
+/* Mean 0 and variance 1 along the axes of an attribute. */
+void onnx_mvn(Importer *im, const char *how) {
+  Value *x = input(im, 0);
+  const int64_t *list, usual[] = {0, 2, 3};
+  uint32_t count = attr_ints(im, "axes", &list), rank = x->shape.rank;
+  Axes axes = {.keep = true};
+  (void)how;
+  for (uint32_t k = 0; k < (count ? count : 3); k++)
+    axes.mask |= 1u << normal_axis(im, count ? list[k] : usual[k], rank);
+  const char *mean = reduce_text(im, "mean", ref(im, x), rank, axes);
+  const char *d = local(im, "centered", text(im, "%s - %s", ref(im, x), mean));
+  const char *squares = local(im, "squares", text(im, "square %s", d));
+  define(im, 0, x->dtype, &x->shape, "%s / (sqrt (%s) + 1e-9)", d,
+         reduce_text(im, "mean", squares, rank, axes));
+}
+
 void onnx_lpnorm(Importer *im, const char *how) {
   Value *x = input(im, 0);
   uint32_t axis = normal_axis(im, attr_int(im, "axis", -1), x->shape.rank);

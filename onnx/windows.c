@@ -309,7 +309,7 @@ void onnx_pool(Importer *im, const char *how) {
          i.outer, all);
 }
 
-/* how: a reduction over all spatial axes */
+/* how: max, mean or norm, over all spatial axes */
 void onnx_global_pool(Importer *im, const char *how) {
   Value *x = raw_input(im, 0);
   Shape shape = x->shape;
@@ -320,10 +320,18 @@ void onnx_global_pool(Importer *im, const char *how) {
     shape.stars |= 1u << k;
     buffer_printf(&axes, k > 2 ? ", %u" : "%u", k);
   }
-  define(im, 0, x->dtype, &shape,
-         shape.rank == 3 ? "%s ~axis:%s ~keep:true %s"
-                         : "%s ~axis:(%s) ~keep:true %s",
-         how, axes.text, ref(im, x));
+  const char *operand = ref(im, x);
+  bool is_norm = strcmp(how, "norm") == 0;
+  double p = (double)attr_int(im, "p", 2);
+  if (is_norm)
+    operand = text(im, "(pow (abs %s) %s)", operand, float_text(im, p));
+  const char *all = text(im,
+                         shape.rank == 3 ? "%s ~axis:%s ~keep:true %s"
+                                         : "%s ~axis:(%s) ~keep:true %s",
+                         is_norm ? "sum" : how, axes.text, operand);
+  if (is_norm)
+    all = text(im, "pow (%s) %s", all, float_text(im, 1 / p));
+  define(im, 0, x->dtype, &shape, "%s", all);
 }
 
 /* ---- transposed convolution ---- */

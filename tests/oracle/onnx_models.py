@@ -459,3 +459,22 @@ save("quantized",
       nh.from_array(rng.integers(-99, 99, (4, 4, 1, 1)).astype(np.int8), "v"),
       nh.from_array(rng.integers(-99, 99, (4, 4)).astype(np.int8), "u")],
      {"x": normal(2, 3, 5, 5)}, evaluate=by_runtime)
+
+save("signal",
+     [n("HannWindow", ["eight"], ["window"]),
+      n("STFT", ["x", "step", "window"], ["a"]),
+      n("DFT", ["a", "eight", "two"], ["b"], inverse=1, onesided=1),
+      n("DFT", ["b", "ten", "two"], ["y"])],
+     {"x": (T.FLOAT, ["batch", 32, 1])},
+     [nh.from_array(np.array(k), name) for name, k in
+      (("two", 2), ("step", 4), ("eight", 8), ("ten", 10))],
+     {"x": normal(2, 32, 1)}, opset=20)
+
+save("norms",
+     [n("LRN", ["x"], ["a"], size=3, alpha=0.2, beta=0.6, bias=1.5),
+      n("MeanVarianceNormalization", ["a"], ["b"]),
+      n("ReverseSequence", ["b", "lengths"], ["c"], batch_axis=0, time_axis=1),
+      n("GlobalLpPool", ["c"], ["d"], p=3),
+      n("Add", ["c", "d"], ["y"])],
+     {"x": (T.FLOAT, [3, 6, "h", "w"])}, [ints("lengths", 6, 1, 4)],
+     {"x": normal(3, 6, 4, 2)}, evaluate=by_runtime)
