@@ -108,8 +108,9 @@ static const char *integer_matmul(Importer *im, uint32_t a, uint32_t b,
                                   uint32_t at_zero, Shape *shape) {
   uint32_t rows = input(im, a)->shape.rank - 2;
   uint32_t columns = input(im, b)->shape.rank - 1;
-  return matmul_text(im, centered(im, a, a + at_zero, rows),
-                     centered(im, b, b + at_zero, columns), shape);
+  Value *left = centered(im, a, a + at_zero, rows);
+  Value *right = centered(im, b, b + at_zero, columns);
+  return matmul_text(im, left, right, shape);
 }
 
 void onnx_matmul_integer(Importer *im, const char *how) {
@@ -147,9 +148,9 @@ static void define_quantized(Importer *im, const char *product,
   uint32_t rank = shape->rank;
   Dtype dtype = input(im, Q_ZERO)->dtype;
   const char *sum = local(im, "sum", product);
-  const char *scale = text(im, "f32 %s * f32 %s / f32 %s",
-                           along(im, input(im, Q_X_SCALE), rows, rank),
-                           along(im, input(im, Q_W_SCALE), columns, rank),
+  const char *x_scale = along(im, input(im, Q_X_SCALE), rows, rank);
+  const char *w_scale = along(im, input(im, Q_W_SCALE), columns, rank);
+  const char *scale = text(im, "f32 %s * f32 %s / f32 %s", x_scale, w_scale,
                            along(im, input(im, Q_SCALE), rank, rank));
   if (dtype != DT_U8 && dtype != DT_I8)
     import_fail(im, NULL, "this kind of quantization is not supported");

@@ -116,15 +116,15 @@ static int64_t input_size(Importer *im, Value *x, const Target *t) {
 }
 
 static void set_size(Importer *im, Value *x, Target *t, Dim *size) {
-  Dim *in = x->shape.dims[t->axis], *ratio = dim_div(&im->dims, size, in);
+  Dim *in = x->shape.dims[t->axis];
+  Dim *ratio = dim_exact_quotient(&im->dims, size, in);
   int64_t n, m;
   t->out = size;
   if (dim_equal(size, in))
     t->scale = 1;
   else if (dim_is_int(size, &n) && dim_is_int(in, &m))
     t->scale = (double)n / (double)m;
-  else if (dim_is_int(ratio, &n) &&
-           dim_equal(dim_mul(&im->dims, ratio, in), size))
+  else if (ratio && dim_is_int(ratio, &n))
     t->scale = (double)n;
 }
 

@@ -478,3 +478,12 @@ save("norms",
       n("Add", ["c", "d"], ["y"])],
      {"x": (T.FLOAT, [3, 6, "h", "w"])}, [ints("lengths", 6, 1, 4)],
      {"x": normal(3, 6, 4, 2)}, evaluate=by_runtime)
+
+save("rotary",
+     [n("RotaryEmbedding", ["x", "cos", "sin", "at"], ["a"], num_heads=3),
+      n("RotaryEmbedding", ["a", "cos3", "sin3", "at"], ["y"], num_heads=3,
+        interleaved=1, rotary_embedding_dim=6)],
+     {"x": (T.FLOAT, ["batch", "n", 24]), "at": (T.INT64, ["batch", "n"])},
+     [weight("cos", 9, 4), weight("sin", 9, 4), weight("cos3", 9, 3),
+      weight("sin3", 9, 3)],
+     {"x": normal(2, 5, 24), "at": rng.integers(0, 9, (2, 5))}, opset=23)
