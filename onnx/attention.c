@@ -1,10 +1,11 @@
-/* Attention: scores, masks, softmax and values. */
+/* Attention: scores, masks, softmax and values; rotary embeddings. */
 #include "onnx/ops.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { IN_MASK = 3, IN_PAST_KEY, IN_PAST_VALUE, IN_LENGTHS };
+enum { ROTARY_COS = 1, ROTARY_SIN, ROTARY_POSITIONS };
 enum { MODE_SCORES, MODE_CAPPED, MODE_BIASED, MODE_SOFTMAX };
 
 typedef struct Heads { /* q[b, h, s, d], k[b, g, t, d], v[b, g, t, e] */
@@ -219,4 +220,93 @@ void onnx_attention(Importer *im, const char *how) {
   steps[MODE_SOFTMAX] = weights(&h, steps[MODE_BIASED], is_masked);
   define_result(&h, steps[MODE_SOFTMAX]);
   define(im, 3, h.q->dtype, &h.scores, "%s", steps[mode]);
+}
+
+/* ---- rotary embedding ---- */
+
+/* A cosine or sine: a table has a row for each token, or for each position. */
+static const char *rotation(Importer *im, uint32_t i, const char *b,
+                            const char *t, const char *j) {
+  Value *table = input(im, i);
+  const char *s = ref(im, table);
+  bool has_positions = has_input(im, ROTARY_POSITIONS);
+  if (table->shape.rank != (has_positions ? 2 : 3))
+    import_fail(im, NULL, "its tables do not fit its positions");
+  if (!has_positions)
+    return text(im, "%s.[%s, %s, %s]", s, b, t, j);
+  im->helpers |= HELPER_WRAP;
+  return text(im, "%s.[wrap %s %s.[%s, %s], %s]", s,
+              extent_atom(im, table->shape.dims[0]),
+              ref(im, input(im, ROTARY_POSITIONS)), b, t, j);
+}
+
+typedef struct Rotary {
+  const char *b, *h, *t, *k;
+  const char *binders; /* b < 2, h < 4, t < n */
+  int64_t half;        /* pairs that are rotated */
+  bool interleaved;    /* elements of a pair are neighbours */
+} Rotary;
+
+static Rotary read_rotary(Importer *im, const Value *x) {
+  Rotary r = {.b = index_name(im, "b"),
+              .h = index_name(im, "h"),
+              .t = index_name(im, "t"),
+              .k = index_name(im, "k")};
+  Dim *const *d = x->shape.dims;
+  int64_t size = dim_number(im, d[3], "the size of a head");
+  int64_t rotated = attr_int(im, "rotary_embedding_dim", 0);
+  rotated = rotated ? rotated : size;
+  if (rotated < 2 || rotated > size || rotated % 2)
+    import_fail(im, NULL, "%lld elements of %lld cannot be rotated",
+                (long long)rotated, (long long)size);
+  r.half = rotated / 2;
+  r.interleaved = attr_int(im, "interleaved", 0);
+  r.binders = text(im, "%s < %s, %s < %s, %s < %s", r.b, extent_atom(im, d[0]),
+                   r.h, extent_atom(im, d[1]), r.t, extent_atom(im, d[2]));
+  return r;
+}
+
+/* One part of each pair: x1 * factor + sign x2 * other. */
+static const char *rotated_part(Importer *im, const Rotary *r, const char *x,
+                                const char *name, uint32_t factor,
+                                const char *sign, uint32_t other) {
+  const char *first = r->interleaved ? text(im, "2 * %s", r->k) : r->k;
+  const char *second = r->interleaved
+                           ? text(im, "2 * %s + 1", r->k)
+                           : text(im, "%s + %lld", r->k, (long long)r->half);
+  const char *at = text(im, "%s.[%s, %s, %s", x, r->b, r->h, r->t);
+  const char *by = rotation(im, factor, r->b, r->t, r->k);
+  const char *by_other = rotation(im, other, r->b, r->t, r->k);
+  return local(im, name,
+               text(im, "for %s, %s < %lld => %s, %s] * %s %s %s, %s] * %s",
+                    r->binders, r->k, (long long)r->half, at, first, by, sign,
+                    at, second, by_other));
+}
+
+void onnx_rotary(Importer *im, const char *how) {
+  Value *whole = input(im, 0), *x = split_heads(im, 0, "num_heads");
+  Rotary r = read_rotary(im, x);
+  const char *in = ref(im, x), *at = text(im, "[%s, %s, %s", r.b, r.h, r.t);
+  (void)how;
+  const char *re =
+      rotated_part(im, &r, in, "rotated", ROTARY_COS, "-", ROTARY_SIN);
+  const char *other =
+      rotated_part(im, &r, in, "other", ROTARY_SIN, "+", ROTARY_COS);
+  long long half = (long long)r.half;
+  const char *pair =
+      r.interleaved
+          ? text(im, "if %s %% 2 == 0 then %s.%s, %s / 2] else %s.%s, %s / 2]",
+                 r.k, re, at, r.k, other, at, r.k)
+          : text(im, "if %s < %lld then %s.%s, %s] else %s.%s, %s - %lld]", r.k,
+                 half, re, at, r.k, other, at, r.k, half);
+  const char *size = extent_atom(im, x->shape.dims[3]);
+  if (dim_number(im, x->shape.dims[3], "the size of a head") > 2 * r.half)
+    pair = text(im, "if %s < %lld then (%s) else %s.%s, %s]", r.k, 2 * half,
+                pair, in, at, r.k);
+  const char *all =
+      text(im, "for %s, %s < %s => %s", r.binders, r.k, size, pair);
+  if (whole->shape.rank == 3)
+    all = text(im, "%s |> permute \"b s h d -> b h s d\" |> reshape %s",
+               local(im, "heads", all), sizes_text(im, &whole->shape));
+  define(im, 0, x->dtype, &whole->shape, "%s", all);
 }

@@ -193,6 +193,18 @@ static void name_parameters(Writer *w) {
     w->record = index_name(importer(w), "w");
 }
 
+/* A value outside of the function.  Lists are f32 unless a type says more. */
+static const char *outer_text(const Writer *w, const Token *t) {
+  Importer *im = importer(w);
+  Dtype dtype;
+  Shape s;
+  if (t->kind != TOKEN_LIST || t->dtype == DT_F32)
+    return t->text;
+  token_type(im, t, &dtype, &s);
+  return text(im, "(%s : %s%s)", t->text, dtype_info[dtype].name,
+              sizes_text(im, &s));
+}
+
 /* ---- the function ---- */
 
 static void put_token(const Writer *w, Buffer *out, uint32_t offset,
@@ -214,18 +226,13 @@ static bool is_simple_size(Importer *im, Dim *d) {
   return !strpbrk(extent_source(im, d), "-+*/% (");
 }
 
-/* Its type, if all runs have the same one. */
+/* With its type, if all runs have the same one. */
 static const char *parameter_text(const Writer *w, const Parameter *p) {
   Importer *im = importer(w);
   Dtype dtype;
   Shape s;
-  for (uint32_t r = 0; r < w->block->count; r++) {
-    Dtype other;
-    Shape t;
-    if (!def_type(im, p->in_run[0]->def, &dtype, &s) ||
-        !def_type(im, p->in_run[r]->def, &other, &t) || !shapes_equal(&s, &t))
-      return p->name;
-  }
+  if (!parameter_type(im, w->block, p, &dtype, &s))
+    return p->name;
   for (uint32_t k = 0; k < s.rank; k++)
     if (s.stars || !is_simple_size(im, s.dims[k]))
       return p->name;
@@ -295,7 +302,7 @@ static const char *field_text(const Writer *w, const Token *t) {
   Statement *load = t->def ? &importer(w)->loads.at[t->def->index] : NULL;
   if (!load || !load->name || load->is_in_use || is_used_elsewhere(w, t->def) ||
       fields_with(w, t->def) > 1)
-    return t->text;
+    return outer_text(w, t);
   load->name = NULL;
   return load->text;
 }
@@ -350,28 +357,6 @@ static void keep_loads(const Writer *w) {
 
 /* ---- the calls ---- */
 
-/* The number of elements of a list. */
-static uint32_t list_count(const Token *t) {
-  uint32_t count = 1;
-  for (const char *at = t->text; *at; at++)
-    count += *at == ',';
-  return count;
-}
-
-static bool token_shape(Importer *im, const Token *t, Shape *shape) {
-  Dtype dtype;
-  if (t->kind == TOKEN_NAME)
-    return def_type(im, t->def, &dtype, shape);
-  *shape = (Shape){.rank = 1, .dims = {num(im, list_count(t))}};
-  return true;
-}
-
-static bool same_shape(Importer *im, const Token *x, const Token *y) {
-  Shape sx, sy;
-  return token_shape(im, x, &sx) && token_shape(im, y, &sy) &&
-         shapes_equal(&sx, &sy);
-}
-
 /* The parameter of a fold; NULL if the runs are none: all other values are the
  * same there, and all weights have the same shapes. */
 static const Parameter *folded_parameter(const Writer *w) {
@@ -381,10 +366,13 @@ static const Parameter *folded_parameter(const Writer *w) {
     return NULL;
   for (uint32_t i = 0; i < block->parameters.len; i++) {
     const Parameter *p = &block->parameters.at[i];
+    Dtype dtype;
+    Shape s;
+    if (!parameter_type(importer(w), block, p, &dtype, &s))
+      return NULL;
     for (uint32_t r = 1; r < block->count; r++)
-      if (!same_shape(importer(w), p->in_run[0], p->in_run[r]) ||
-          (!p->is_field && p != folded &&
-           strcmp(p->in_run[r]->text, p->in_run[0]->text) != 0))
+      if (!p->is_field && p != folded &&
+          strcmp(p->in_run[r]->text, p->in_run[0]->text) != 0)
         return NULL;
   }
   return folded;
@@ -416,7 +404,8 @@ static void put_arguments(const Writer *w, Buffer *out, uint32_t run,
   for (uint32_t i = 0; i < w->block->parameters.len; i++) {
     const Parameter *p = &w->block->parameters.at[i];
     if (!p->is_field)
-      buffer_printf(out, " %s", p == folded ? p->name : p->in_run[run]->text);
+      buffer_printf(out, " %s",
+                    p == folded ? p->name : outer_text(w, p->in_run[run]));
   }
 }
 
@@ -437,7 +426,7 @@ static const char *fold_text(const Writer *w, const Parameter *folded,
   buffer_printf(&out, "lists.fold (fn %s %s => %s %s", folded->name, w->record,
                 w->name, w->record);
   put_arguments(w, &out, 0, folded);
-  buffer_printf(&out, ") %s (list [", folded->in_run[0]->text);
+  buffer_printf(&out, ") %s (list [", outer_text(w, folded->in_run[0]));
   for (uint32_t r = 0; r < w->block->count; r++)
     buffer_printf(&out, r ? ", %s" : "%s", records[r]);
   buffer_puts(&out, "])");

@@ -30,6 +30,15 @@ static size_t list_length(const char *at) {
   return is_list && memchr(at, '.', len) ? len + 2 : 0;
 }
 
+/* The element type of a list; DT_NONE if the program has this list of several
+ * types. */
+static Dtype list_dtype(const Blocks *b, const char *at, size_t len) {
+  const Importer *im = b->im;
+  uintptr_t dtype =
+      (uintptr_t)map_get(&im->lists, intern(im->interner, at, len));
+  return dtype == DT_COUNT ? DT_NONE : (Dtype)dtype;
+}
+
 static size_t string_length(const char *at) {
   const char *end = strchr(at + 1, '"');
   return end ? (size_t)(end - at) + 1 : strlen(at);
@@ -37,8 +46,15 @@ static size_t string_length(const char *at) {
 
 static void add_token(Blocks *b, Tokens *out, TokenKind kind, const char *at,
                       size_t len, const Def *def) {
-  Token t = {kind, arena_strndup(b->im->arena, at, len), def};
+  Token t = {
+      .kind = kind, .text = arena_strndup(b->im->arena, at, len), .def = def};
   VEC_PUSH(b->im->arena, *out, t);
+}
+
+static void add_list(Blocks *b, Tokens *out, const char *at, size_t len) {
+  Dtype dtype = list_dtype(b, at, len);
+  add_token(b, out, dtype ? TOKEN_LIST : TOKEN_TEXT, at, len, NULL);
+  out->at[out->len - 1].dtype = dtype;
 }
 
 /* A word is a name if what it stands for is written before the statement. */
@@ -66,7 +82,7 @@ static Tokens split(Blocks *b, const char *at, uint32_t statement) {
     size_t len = 0;
     bool may_be_list = !is_word(before) && before != '.' && before != ')';
     if (may_be_list && (len = list_length(at)) > 0) {
-      add_token(b, &out, TOKEN_LIST, at, len, NULL);
+      add_list(b, &out, at, len);
     } else if (*at == '"') {
       len = string_length(at);
       add_token(b, &out, TOKEN_TEXT, at, len, NULL);
@@ -128,7 +144,8 @@ static void define_all(Blocks *b) {
       define_names(b, im->statements.at[i].name, DEF_STATEMENT, i);
 }
 
-bool def_type(const Importer *im, const Def *def, Dtype *dtype, Shape *shape) {
+static bool def_type(const Importer *im, const Def *def, Dtype *dtype,
+                     Shape *shape) {
   const Value *v =
       def->kind == DEF_STATEMENT   ? im->statements.at[def->index].value
       : def->kind == DEF_PARAMETER ? im->parameters.at[def->index]
@@ -137,6 +154,35 @@ bool def_type(const Importer *im, const Def *def, Dtype *dtype, Shape *shape) {
     return false;
   *dtype = v->dtype;
   *shape = v->shape;
+  return true;
+}
+
+static int64_t list_count(const char *list) {
+  int64_t count = 1;
+  for (const char *at = list; *at; at++)
+    count += *at == ',';
+  return count;
+}
+
+bool token_type(Importer *im, const Token *t, Dtype *dtype, Shape *shape) {
+  if (t->kind == TOKEN_NAME)
+    return def_type(im, t->def, dtype, shape);
+  *dtype = t->dtype;
+  *shape = (Shape){.rank = 1, .dims = {num(im, list_count(t->text))}};
+  return true;
+}
+
+bool parameter_type(Importer *im, const Block *block, const Parameter *p,
+                    Dtype *dtype, Shape *shape) {
+  if (!token_type(im, p->in_run[0], dtype, shape))
+    return false;
+  for (uint32_t r = 1; r < block->count; r++) {
+    Dtype other;
+    Shape s;
+    if (!token_type(im, p->in_run[r], &other, &s) || other != *dtype ||
+        !shapes_equal(shape, &s))
+      return false;
+  }
   return true;
 }
 
@@ -184,20 +230,12 @@ static bool same_token(const Token *x, const Token *y) {
   return x->kind == y->kind && strcmp(x->text, y->text) == 0;
 }
 
-/* The element type and rank; false if they are not known. */
-static bool token_kind(const Importer *im, const Token *t, Dtype *dtype,
-                       Shape *shape) {
-  *dtype = DT_F32;
-  *shape = (Shape){.rank = 1};
-  return t->kind == TOKEN_LIST || def_type(im, t->def, dtype, shape);
-}
-
 /* Numbers of the same kind, so that one function takes both. */
-static bool same_kind(const Importer *im, const Token *x, const Token *y) {
+static bool same_kind(Importer *im, const Token *x, const Token *y) {
   Dtype dx, dy;
   Shape sx, sy;
-  bool has_x = token_kind(im, x, &dx, &sx);
-  bool has_y = token_kind(im, y, &dy, &sy);
+  bool has_x = token_type(im, x, &dx, &sx);
+  bool has_y = token_type(im, y, &dy, &sy);
   return has_x == has_y &&
          (!has_x || (dx == dy && sx.rank == sy.rank && sx.stars == sy.stars));
 }
@@ -292,27 +330,13 @@ static void find_outputs(const Blocks *b, Block *block) {
       block->outputs[block->output_count++] = i;
 }
 
-static bool equal_shapes(const Importer *im, const Parameter *p,
-                         uint32_t count) {
-  for (uint32_t r = 0; r < count; r++) {
-    Dtype x, y;
-    Shape s, t;
-    if (p->in_run[r]->kind != TOKEN_NAME ||
-        !def_type(im, p->in_run[0]->def, &x, &s) ||
-        !def_type(im, p->in_run[r]->def, &y, &t) || !shapes_equal(&s, &t))
-      return false;
-  }
-  return true;
-}
-
 /* True if a parameter of one shape has this size as an axis. */
 static bool binds_size(const Blocks *b, const Block *block, const char *size) {
   for (uint32_t i = 0; i < block->parameters.len; i++) {
     const Parameter *p = &block->parameters.at[i];
     Dtype dtype;
     Shape s;
-    if (p->is_field || !equal_shapes(b->im, p, block->count) ||
-        !def_type(b->im, p->in_run[0]->def, &dtype, &s))
+    if (p->is_field || !parameter_type(b->im, block, p, &dtype, &s))
       continue;
     for (uint32_t k = 0; k < s.rank; k++)
       if (strcmp(extent_source(b->im, s.dims[k]), size) == 0)

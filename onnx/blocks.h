@@ -28,6 +28,7 @@ typedef struct Token {
   TokenKind kind;
   const char *text;
   const Def *def; /* NAME */
+  Dtype dtype;    /* LIST */
 } Token;
 
 typedef VEC(Token) Tokens;
@@ -66,7 +67,10 @@ const Parameter *block_parameter(const Block *block, uint32_t offset,
                                  uint32_t token, const Blocks *b);
 /* Replaces the runs of a block by calls of a new function. */
 void write_block(Blocks *b, Block *block);
-/* Where the value of a name has a known type, its element type and shape. */
-bool def_type(const Importer *im, const Def *def, Dtype *dtype, Shape *shape);
+/* The element type and shape of a name or list; false if they are unknown. */
+bool token_type(Importer *im, const Token *t, Dtype *dtype, Shape *shape);
+/* The same of a parameter that has one shape in all runs. */
+bool parameter_type(Importer *im, const Block *block, const Parameter *p,
+                    Dtype *dtype, Shape *shape);
 
 #endif

@@ -206,6 +206,13 @@ bool is_small_constant(const Value *v) {
          v->tensor->count > 0;
 }
 
+static void note_list(Importer *im, const char *list, size_t len, Dtype dtype) {
+  Sym *sym = intern(im->interner, list, len);
+  uintptr_t before = (uintptr_t)map_get(&im->lists, sym);
+  uintptr_t now = before && before != dtype ? DT_COUNT : dtype;
+  map_put(&im->lists, sym, (void *)now);
+}
+
 static void print_elements(Importer *im, Buffer *b, const Value *v,
                            uint32_t axis, int64_t *next) {
   if (axis == v->shape.rank) {
@@ -219,6 +226,7 @@ static void print_elements(Importer *im, Buffer *b, const Value *v,
     return;
   }
   int64_t n = 0;
+  size_t start = b->len;
   dim_is_int(v->shape.dims[axis], &n);
   buffer_putc(b, '[');
   for (int64_t i = 0; i < n; i++) {
@@ -227,6 +235,7 @@ static void print_elements(Importer *im, Buffer *b, const Value *v,
     print_elements(im, b, v, axis + 1, next);
   }
   buffer_putc(b, ']');
+  note_list(im, b->text + start, b->len - start, v->dtype);
 }
 
 const char *literal(Importer *im, Value *v, bool is_typed) {

@@ -260,6 +260,49 @@ void onnx_group_norm(Importer *im, const char *how) {
          ref(im, input(im, 2)), items);
 }
 
+/* x divided by a power of the mean square of neighbouring channels. */
+void onnx_lrn(Importer *im, const char *how) {
+  Value *x = input(im, 0);
+  uint32_t rank = x->shape.rank;
+  int64_t size = attr_int(im, "size", 1);
+  (void)how;
+  if (rank < 2 || size < 1 || size > INT32_MAX)
+    import_fail(im, NULL, "its input has no axis of channels");
+  const char *squares =
+      local(im, "squares",
+            text(im, "square %s |> pad ~axis:1 ~before:%lld ~after:%lld",
+                 ref(im, x), (long long)(size - 1) / 2, (long long)size / 2));
+  Loop loop = loop_over(im, &x->shape);
+  const char *k = index_name(im, "k");
+  loop.names[1] = text(im, "%s + %s", loop.names[1], k);
+  const char *sums =
+      local(im, "sums",
+            text(im, "for %s => sum (for %s < %lld => %s.[%s])", loop.binders,
+                 k, (long long)size, squares, join(im, loop.names, 0, rank)));
+  define(im, 0, x->dtype, &x->shape, "%s / pow (%s + %s * %s) %s", ref(im, x),
+         float_text(im, attr_float(im, "bias", 1)),
+         float_text(im, attr_float(im, "alpha", 1e-4f) / (double)size), sums,
+         float_text(im, attr_float(im, "beta", 0.75f)));
+}
+
+/* The first elements of each sequence, as many as its length, backwards. */
+void onnx_reverse_sequence(Importer *im, const char *how) {
+  Value *x = input(im, 0), *lengths = input(im, 1);
+  int64_t batch = attr_int(im, "batch_axis", 1);
+  int64_t time = attr_int(im, "time_axis", 0);
+  (void)how;
+  if (batch + time != 1 || batch * time != 0 || x->shape.rank < 2)
+    import_fail(im, NULL, "its axes are not supported");
+  Loop loop = loop_over(im, &x->shape);
+  const char *t = loop.names[time];
+  const char *length = text(im, "%s.[%s]", ref(im, lengths), loop.names[batch]);
+  loop.names[time] = wrapped(im, x->shape.dims[time],
+                             text(im, "(if %s < %s then %s - 1 - %s else %s)",
+                                  t, length, length, t, t));
+  define(im, 0, x->dtype, &x->shape, "for %s => %s.[%s]", loop.binders,
+         ref(im, x), join(im, loop.names, 0, x->shape.rank));
+}
+
 /* ---- losses ---- */
 
 /* The loss of each element, from log probabilities x[n, c, ...] and classes. */

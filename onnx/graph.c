@@ -367,6 +367,7 @@ static bool run_import(ImportCall *call) {
   map_init(&im->values, call->arena);
   map_init(&im->sizes, call->arena);
   map_init(&im->used_names, call->arena);
+  map_init(&im->lists, call->arena);
   call->importer = im;
   if (setjmp(im->failed) != 0)
     return false;

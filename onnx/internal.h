@@ -47,6 +47,8 @@ typedef struct Importer {
   Map values;     /* from the Sym of a name in the file to Value */
   Map sizes;      /* from the Sym of a size in the file to Dim */
   Map used_names; /* identifiers of the program */
+  Map lists;      /* from the Sym of a list of numbers in the program to its
+                     Dtype, or DT_COUNT: it has several */
   const Model *model;
   int64_t opset;
   size_t copied_parts; /* of functions of the model */

@@ -16,6 +16,15 @@ typedef struct Op {
 
 const Op *op_by_name(const char *name); /* or NULL */
 
+/* A text of ops.def with operands for $0, $1, ... and attributes. */
+const char *fill_template(Importer *im, const char *how,
+                          const char *const *operands, uint32_t count);
+/* The matrix product of two values, and its shape. */
+const char *matmul_text(Importer *im, Value *a, Value *b, Shape *shape);
+/* The convolution that the attributes of the node describe.  bias: or NULL. */
+const char *conv_text(Importer *im, Value *x, Value *weight, Value *bias,
+                      Shape *shape);
+
 #define O(name, since, emitter, how) Emitter emitter;
 #include "onnx/ops.def"
 #undef O

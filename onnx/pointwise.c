@@ -14,8 +14,8 @@ static const char *put_attribute(Importer *im, Buffer *out, const char *at) {
   return end;
 }
 
-static const char *fill(Importer *im, const char *how, const char **operands,
-                        uint32_t count) {
+const char *fill_template(Importer *im, const char *how,
+                          const char *const *operands, uint32_t count) {
   Buffer out = {.arena = im->arena};
   for (const char *c = how; *c; c++) {
     uint32_t i = (uint32_t)(c[1] - '0');
@@ -124,7 +124,7 @@ static void define_pointwise(Importer *im, const char *how, Dtype dtype) {
   const char *texts[8] = {0};
   uint32_t count = operand_count(how);
   Shape shape = operands(im, count, texts);
-  define(im, 0, dtype, &shape, "%s", fill(im, how, texts, count));
+  define(im, 0, dtype, &shape, "%s", fill_template(im, how, texts, count));
 }
 
 void onnx_pointwise(Importer *im, const char *how) {
@@ -167,7 +167,7 @@ void onnx_variadic(Importer *im, const char *how) {
   const char *all = texts[0];
   for (uint32_t i = 1; i < count; i++) {
     const char *pair[] = {all, texts[i]};
-    all = fill(im, how, pair, 2);
+    all = fill_template(im, how, pair, 2);
     if (i + 1 < count || is_mean)
       all = text(im, "(%s)", all);
   }
@@ -197,7 +197,7 @@ void onnx_bool(Importer *im, const char *how) {
   if (fold(im, DT_BOOL))
     return;
   Shape shape = operands(im, 2, texts);
-  define(im, 0, DT_BOOL, &shape, "%s", fill(im, how, texts, 2));
+  define(im, 0, DT_BOOL, &shape, "%s", fill_template(im, how, texts, 2));
 }
 
 /* The exponent may have another element type. */
@@ -207,7 +207,7 @@ void onnx_pow(Importer *im, const char *how) {
   Dtype base = v[0]->dtype, exponent = v[1]->dtype;
   Shape shape = align(im, 2, v, texts);
   if (base == exponent) {
-    define(im, 0, base, &shape, "%s", fill(im, how, texts, 2));
+    define(im, 0, base, &shape, "%s", fill_template(im, how, texts, 2));
     return;
   }
   bool through_float = !dtype_is_float(base) && dtype_is_float(exponent);

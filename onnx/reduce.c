@@ -207,39 +207,42 @@ static Shape matmul_batch(Importer *im, Value **v, const char **texts) {
   return out;
 }
 
-void onnx_matmul(Importer *im, const char *how) {
-  Value *v[] = {input(im, 0), input(im, 1)};
-  uint32_t a = v[0]->shape.rank, b = v[1]->shape.rank;
-  Dtype dtype = v[0]->dtype;
-  (void)how;
+const char *matmul_text(Importer *im, Value *left, Value *right, Shape *shape) {
+  Value *v[] = {left, right};
+  uint32_t a = left->shape.rank, b = right->shape.rank;
   if (!a || !b)
     import_fail(im, NULL, "an operand of a matrix product has no axes");
-  Dim *x = v[0]->shape.dims[a - 1], *y = v[1]->shape.dims[b > 1 ? b - 2 : 0];
+  Dim *x = left->shape.dims[a - 1], *y = right->shape.dims[b > 1 ? b - 2 : 0];
   if (dim_is_const(x) && dim_is_const(y) && !dim_equal(x, y))
     import_fail(im, NULL,
                 "inner dimensions of a matrix product differ: %s and "
                 "%s",
                 extent_source(im, x), extent_source(im, y));
   if (b == 1) {
-    Shape shape = v[0]->shape;
-    shape.rank--;
-    define(im, 0, dtype, &shape, "dot %s %s", ref(im, v[0]), ref(im, v[1]));
-    return;
+    *shape = left->shape;
+    shape->rank--;
+    return text(im, "dot %s %s", ref(im, left), ref(im, right));
   }
   if (a == 1) {
-    Shape shape = v[1]->shape;
-    shape.rank--;
-    shape.dims[b - 2] = v[1]->shape.dims[b - 1];
-    define(im, 0, dtype, &shape, "dot (transpose %s) %s", ref(im, v[1]),
-           ref(im, v[0]));
-    return;
+    *shape = right->shape;
+    shape->rank--;
+    shape->dims[b - 2] = right->shape.dims[b - 1];
+    return text(im, "dot (transpose %s) %s", ref(im, right), ref(im, left));
   }
   const char *texts[2];
-  Shape shape = matmul_batch(im, v, texts);
-  shape.dims[shape.rank++] = v[0]->shape.dims[a - 2];
-  shape.dims[shape.rank++] = v[1]->shape.dims[b - 1];
-  shape.stars = 0;
-  define(im, 0, dtype, &shape, "%s @ %s", texts[0], texts[1]);
+  *shape = matmul_batch(im, v, texts);
+  shape->dims[shape->rank++] = left->shape.dims[a - 2];
+  shape->dims[shape->rank++] = right->shape.dims[b - 1];
+  shape->stars = 0;
+  return text(im, "%s @ %s", texts[0], texts[1]);
+}
+
+void onnx_matmul(Importer *im, const char *how) {
+  Value *a = input(im, 0);
+  Shape shape;
+  const char *product = matmul_text(im, a, input(im, 1), &shape);
+  (void)how;
+  define(im, 0, a->dtype, &shape, "%s", product);
 }
 
 void onnx_gemm(Importer *im, const char *how) {
@@ -345,6 +348,22 @@ void onnx_instancenorm(Importer *im, const char *how) {
          "%s * rsqrt (mean ~axis:%s ~keep:true (square %s) + %s) * %s + %s", d,
          axes, d, eps, per_channel(im, input(im, 1), rank),
          per_channel(im, input(im, 2), rank));
+}
+
+/* Mean 0 and variance 1 along the axes of an attribute. */
+void onnx_mvn(Importer *im, const char *how) {
+  Value *x = input(im, 0);
+  const int64_t *list, usual[] = {0, 2, 3};
+  uint32_t count = attr_ints(im, "axes", &list), rank = x->shape.rank;
+  Axes axes = {.keep = true};
+  (void)how;
+  for (uint32_t k = 0; k < (count ? count : 3); k++)
+    axes.mask |= 1u << normal_axis(im, count ? list[k] : usual[k], rank);
+  const char *mean = reduce_text(im, "mean", ref(im, x), rank, axes);
+  const char *d = local(im, "centered", text(im, "%s - %s", ref(im, x), mean));
+  const char *squares = local(im, "squares", text(im, "square %s", d));
+  define(im, 0, x->dtype, &x->shape, "%s / (sqrt (%s) + 1e-9)", d,
+         reduce_text(im, "mean", squares, rank, axes));
 }
 
 void onnx_lpnorm(Importer *im, const char *how) {

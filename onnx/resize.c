@@ -104,32 +104,64 @@ static Value *matrix(Importer *im, const Resampling *r, Dtype dtype,
                         t);
 }
 
-/* Sizes of the output and scales, of the axes that the node names. */
-static void read_scales(Importer *im, Value *x, uint32_t count,
-                        const uint32_t *axes, double *scales, int64_t *out) {
+/* What the node says about one axis. */
+typedef struct Target {
+  uint32_t axis;
+  double scale; /* 0: it depends on sizes that are names */
+  Dim *out;
+} Target;
+
+static int64_t input_size(Importer *im, Value *x, const Target *t) {
+  return dim_number(im, x->shape.dims[t->axis], "a size");
+}
+
+static void set_size(Importer *im, Value *x, Target *t, Dim *size) {
+  Dim *in = x->shape.dims[t->axis];
+  Dim *ratio = dim_exact_quotient(&im->dims, size, in);
+  int64_t n, m;
+  t->out = size;
+  if (dim_equal(size, in))
+    t->scale = 1;
+  else if (dim_is_int(size, &n) && dim_is_int(in, &m))
+    t->scale = (double)n / (double)m;
+  else if (ratio && dim_is_int(ratio, &n))
+    t->scale = (double)n;
+}
+
+static void set_scale(Importer *im, Value *x, Target *t, double scale) {
+  Dim *in = x->shape.dims[t->axis];
+  int64_t n;
+  if (!(scale > 0 && scale < MAX_AXIS))
+    import_fail(im, NULL, "a scale is invalid");
+  t->scale = scale;
+  if (dim_is_int(in, &n))
+    t->out = num(im, (int64_t)floor(scale * (double)n));
+  else if (floor(scale) == scale)
+    t->out = dim_mul(&im->dims, in, num(im, (int64_t)scale));
+  else if (floor(1 / scale) == 1 / scale)
+    t->out = dim_div(&im->dims, in, num(im, (int64_t)(1 / scale)));
+  else
+    input_size(im, x, t);
+}
+
+/* Reads the sizes or scales of the axes. */
+static void read_targets(Importer *im, Value *x, uint32_t count, Target *all) {
   uint32_t sizes_input = im->opset < 11 ? 9 : 3;
   uint32_t scales_input = im->opset < 11 ? 1 : 2;
   const Attribute *a = find_attribute(im, "scales");
   uint32_t n = 0;
   if (has_input(im, sizes_input)) {
-    int64_t *sizes = const_operand(im, sizes_input, NULL, &n);
-    for (uint32_t i = 0; i < n && i < count; i++) {
-      int64_t in = dim_number(im, x->shape.dims[axes[i]], "a size");
-      out[i] = sizes[i];
-      scales[i] = (double)sizes[i] / (double)in;
-    }
+    Dim **sizes = int_operand(im, sizes_input, NULL, &n);
+    for (uint32_t i = 0; i < n && i < count; i++)
+      set_size(im, x, &all[i], sizes[i]);
   } else {
     Value *v = a ? NULL : raw_input(im, scales_input);
     if (v && (!v->tensor || v->dtype != DT_F32))
       import_fail(im, NULL, "its scales must be constants");
     n = a ? (uint32_t)a->n_floats : (uint32_t)v->tensor->count;
-    for (uint32_t i = 0; i < n && i < count; i++) {
-      int64_t in = dim_number(im, x->shape.dims[axes[i]], "a size");
-      scales[i] = a ? a->floats[i] : ((float *)v->tensor->data)[i];
-      if (!(scales[i] > 0 && scales[i] < MAX_AXIS))
-        import_fail(im, NULL, "a scale is invalid");
-      out[i] = (int64_t)floor(scales[i] * (double)in);
-    }
+    for (uint32_t i = 0; i < n && i < count; i++)
+      set_scale(im, x, &all[i],
+                a ? a->floats[i] : ((float *)v->tensor->data)[i]);
   }
   if (n != count)
     import_fail(im, NULL, "it has %u sizes for %u axes", n, count);
@@ -154,28 +186,116 @@ static Resampling read_mode(Importer *im) {
 }
 
 /* All axes keep the proportions of the input. */
-static void keep_aspect(Importer *im, Value *x, uint32_t count,
-                        const uint32_t *axes, double *scales, int64_t *out) {
+static void keep_aspect(Importer *im, Value *x, uint32_t count, Target *all) {
   const char *policy = attr_string(im, "keep_aspect_ratio_policy", "stretch");
   if (strcmp(policy, "stretch") == 0 || count == 0)
     return;
-  double scale = scales[0];
+  for (uint32_t i = 0; i < count; i++)
+    all[i].scale = (double)dim_number(im, all[i].out, "a size") /
+                   (double)input_size(im, x, &all[i]);
+  double scale = all[0].scale;
   for (uint32_t i = 1; i < count; i++)
-    scale = strcmp(policy, "not_larger") == 0 ? fmin(scale, scales[i])
-                                              : fmax(scale, scales[i]);
+    scale = strcmp(policy, "not_larger") == 0 ? fmin(scale, all[i].scale)
+                                              : fmax(scale, all[i].scale);
   for (uint32_t i = 0; i < count; i++) {
-    int64_t in = dim_number(im, x->shape.dims[axes[i]], "a size");
-    scales[i] = scale;
-    out[i] = (int64_t)floor(scale * (double)in + 0.5);
+    double size = scale * (double)input_size(im, x, &all[i]);
+    all[i].scale = scale;
+    all[i].out = num(im, (int64_t)floor(size + 0.5));
   }
+}
+
+/* ---- sizes that are names ---- */
+
+/* Repeats each element, as the nearest one does for a whole scale. */
+static const char *repeat_axis(Importer *im, const char *all,
+                               const Resampling *r, const Target *t) {
+  bool from_start = strcmp(r->coordinates, "asymmetric") == 0 &&
+                    strcmp(r->nearest, "floor") == 0;
+  bool from_half = strcmp(r->coordinates, "half_pixel") == 0 &&
+                   strncmp(r->nearest, "round", 5) == 0;
+  if (r->filter != NEAREST || t->scale < 1 || floor(t->scale) != t->scale ||
+      (!from_start && !from_half))
+    return NULL;
+  return text(im, "repeat ~axis:%u %lld %s", t->axis, (long long)t->scale, all);
+}
+
+/* The place in the input of element i of the output, as an expression. */
+static const char *place_text(Importer *im, const Resampling *r,
+                              const Target *t, const char *type, const char *in,
+                              const char *i) {
+  const char *out = extent_atom(im, t->out);
+  const char *scale = t->scale != 0
+                          ? float_text(im, t->scale)
+                          : text(im, "(%s %s / %s %s)", type, out, type, in);
+  if (strcmp(r->coordinates, "asymmetric") == 0)
+    return text(im, "%s %s / %s", type, i, scale);
+  if (strcmp(r->coordinates, "align_corners") == 0 && t->scale != 0)
+    return text(im, "%s (%s * (%s - 1)) / maximum 1.0 (%s * %s %s - 1.0)", type,
+                i, in, scale, type, in);
+  if (strcmp(r->coordinates, "align_corners") == 0)
+    return text(im, "%s (%s * (%s - 1)) / %s (maximum 1 (%s - 1))", type, i, in,
+                type, out);
+  if (strcmp(r->coordinates, "half_pixel") == 0)
+    return text(im, "(%s %s + 0.5) / %s - 0.5", type, i, scale);
+  if (strcmp(r->coordinates, "pytorch_half_pixel") == 0)
+    return text(im, "(if %s > 1 then (%s %s + 0.5) / %s - 0.5 else 0.0)", out,
+                type, i, scale);
+  return NULL;
+}
+
+/* The matrix of linear interpolation, as an expression; or NULL. */
+static const char *linear_matrix(Importer *im, const Resampling *r,
+                                 const Target *t, Dim *size, Dtype dtype) {
+  const char *type = dtype == DT_F64 ? "f64" : "f32";
+  const char *in = extent_atom(im, size), *i = index_name(im, "i");
+  const char *k = index_name(im, "k");
+  const char *place = place_text(im, r, t, type, in, i);
+  bool shrinks = r->antialias && !(t->scale >= 1);
+  if (r->filter != LINEAR || shrinks || !place)
+    return NULL;
+  const char *weight =
+      text(im, "maximum 0.0 (1.0 - abs (clamp 0.0 (%s (%s - 1)) (%s) - %s %s))",
+           type, in, place, type, k);
+  if (dtype_is_narrow_float(dtype))
+    weight = text(im, "%s (%s)", dtype_info[dtype].name, weight);
+  return local(im, "weights",
+               text(im, "for %s < %s, %s < %s => %s", i,
+                    extent_atom(im, t->out), k, in, weight));
+}
+
+/* x resized along one axis. */
+static const char *resize_axis(Importer *im, Value *x, const char *all,
+                               Resampling r, const Target *t) {
+  uint32_t k = t->axis;
+  Dim *in = x->shape.dims[k];
+  const char *weights = NULL;
+  if (!dim_is_const(in) || !dim_is_const(t->out)) {
+    const char *repeated = repeat_axis(im, all, &r, t);
+    if (repeated)
+      return local(im, "resized", repeated);
+    weights = linear_matrix(im, &r, t, in, x->dtype);
+  }
+  if (!weights) {
+    r.in = input_size(im, x, t);
+    r.out = dim_number(im, t->out, "a size");
+    r.scale = t->scale;
+    weights = ref(im, matrix(im, &r, x->dtype, k));
+  }
+  Buffer from = {.arena = im->arena}, to = {.arena = im->arena};
+  for (uint32_t a = 0; a < x->shape.rank; a++) {
+    buffer_printf(&from, "%s%c", a ? " " : "", 'a' + (int)a);
+    buffer_printf(&to, "%s%c", a ? " " : "", a == k ? 'z' : 'a' + (int)a);
+  }
+  return local(im, "resized",
+               text(im, "einsum \"%s, z %c -> %s\" %s %s", from.text,
+                    'a' + (int)k, to.text, all, weights));
 }
 
 void onnx_resize(Importer *im, const char *how) {
   Value *x = input(im, 0);
   const int64_t *list;
-  uint32_t count = attr_ints(im, "axes", &list), axes[MAX_RANK];
-  double scales[MAX_RANK] = {0};
-  int64_t out[MAX_RANK] = {0};
+  uint32_t count = attr_ints(im, "axes", &list);
+  Target targets[MAX_RANK] = {0};
   Shape shape = x->shape;
   Resampling r = read_mode(im);
   bool named = count > 0;
@@ -184,27 +304,15 @@ void onnx_resize(Importer *im, const char *how) {
     import_fail(im, NULL, "its input is not supported");
   count = named ? count : shape.rank;
   for (uint32_t i = 0; i < count; i++)
-    axes[i] = named ? normal_axis(im, list[i], shape.rank) : i;
-  read_scales(im, x, count, axes, scales, out);
-  keep_aspect(im, x, count, axes, scales, out);
+    targets[i].axis = named ? normal_axis(im, list[i], shape.rank) : i;
+  read_targets(im, x, count, targets);
+  keep_aspect(im, x, count, targets);
   const char *all = ref(im, x);
   for (uint32_t i = 0; i < count; i++) {
-    uint32_t k = axes[i];
-    r.in = dim_number(im, shape.dims[k], "a size");
-    r.out = out[i];
-    r.scale = scales[i];
-    if (r.in == r.out && scales[i] == 1)
+    if (targets[i].scale == 1)
       continue;
-    Buffer from = {.arena = im->arena}, to = {.arena = im->arena};
-    for (uint32_t a = 0; a < shape.rank; a++) {
-      buffer_printf(&from, "%s%c", a ? " " : "", 'a' + (int)a);
-      buffer_printf(&to, "%s%c", a ? " " : "", a == k ? 'z' : 'a' + (int)a);
-    }
-    shape.dims[k] = num(im, r.out);
-    all = local(im, "resized",
-                text(im, "einsum \"%s, z %c -> %s\" %s %s", from.text,
-                     'a' + (int)k, to.text, all,
-                     ref(im, matrix(im, &r, x->dtype, k))));
+    all = resize_axis(im, x, all, r, &targets[i]);
+    shape.dims[targets[i].axis] = targets[i].out;
   }
   define(im, 0, x->dtype, &shape, "%s", all);
 }

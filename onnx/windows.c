@@ -174,12 +174,11 @@ static const char *conv_function(const Windows *w, const Shape *x,
 }
 
 /* nn.conv2d ~stride:2 {w = ..., b = ...} x */
-static void define_conv(Importer *im, const Windows *w, const Shape *shape,
-                        Value *x, Value *weight, const char *function) {
+static const char *conv_call(Importer *im, const Windows *w, Value *x,
+                             Value *weight, Value *bias, const char *function) {
   Buffer options = {.arena = im->arena};
   int64_t padding = even_padding(w);
   bool is_depthwise = strcmp(function, "depthwise_conv2d") == 0;
-  bool has_bias = has_input(im, 2);
   const char *in = ref(im, x), *kernel = ref(im, weight);
   if (w->stride[0] != 1)
     buffer_printf(&options, " ~stride:%lld", (long long)w->stride[0]);
@@ -191,35 +190,32 @@ static void define_conv(Importer *im, const Windows *w, const Shape *shape,
     in = padded(im, w, in, "");
   if (is_depthwise)
     kernel = text(im, "%s.[:, 0, :, :]", kernel);
-  if (has_bias)
-    kernel = text(im, "{w = %s, b = %s}", kernel, ref(im, input(im, 2)));
+  if (bias)
+    kernel = text(im, "{w = %s, b = %s}", kernel, ref(im, bias));
   im->uses_nn = true;
-  define(im, 0, x->dtype, shape, "nn.%s%s%s %s %s", has_bias ? "" : "unbiased_",
-         function, options.text ? options.text : "", kernel, in);
+  return text(im, "nn.%s%s%s %s %s", bias ? "" : "unbiased_", function,
+              options.text ? options.text : "", kernel, in);
 }
 
-void onnx_conv(Importer *im, const char *how) {
-  Value *x = input(im, 0), *weight = input(im, 1);
+const char *conv_text(Importer *im, Value *x, Value *weight, Value *bias,
+                      Shape *shape) {
   Windows w = {.axes = x->shape.rank - 2};
-  Shape shape = x->shape;
   int64_t groups = read_groups(im, &x->shape, &weight->shape);
-  (void)how;
+  *shape = x->shape;
   for (uint32_t k = 0; k < w.axes; k++)
     w.kernel[k] = dim_number(im, weight->shape.dims[k + 2], "the kernel");
   read_windows(im, &w, &x->shape);
-  shape.dims[1] = weight->shape.dims[0];
+  shape->dims[1] = weight->shape.dims[0];
   for (uint32_t k = 0; k < w.axes; k++)
-    shape.dims[k + 2] = w.out[k];
+    shape->dims[k + 2] = w.out[k];
   const char *function = conv_function(&w, &x->shape, &weight->shape, groups);
-  if (function && (w.axes == 2 || has_input(im, 2))) {
-    define_conv(im, &w, &shape, x, weight, function);
-    return;
-  }
+  if (function && (w.axes == 2 || bias))
+    return conv_call(im, &w, x, weight, bias, function);
   Indices i = indices(im, &w);
   const char *in = padded(im, &w, ref(im, x), "");
   const char *b = index_name(im, "b"), *o = index_name(im, "o'"),
              *c = index_name(im, "c");
-  int64_t outs = dim_number(im, shape.dims[0 + 1], "the number of channels");
+  int64_t outs = dim_number(im, shape->dims[1], "the number of channels");
   int64_t ins = dim_number(im, weight->shape.dims[1], "the channels");
   int64_t per_group = outs / groups;
   const char *channel = c;
@@ -237,10 +233,20 @@ void onnx_conv(Importer *im, const char *how) {
                  "sum (for %s < %lld, %s => %s.[%s, %s, %s] * %s.[%s, %s, %s])",
                  c, (long long)ins, i.window, ref(im, weight), o, c, i.weight,
                  in, b, channel, i.at);
-  if (has_input(im, 2))
-    sum = text(im, "%s + %s.[%s]", sum, ref(im, input(im, 2)), o);
-  define(im, 0, x->dtype, &shape, "for %s < %s, %s < %lld, %s => %s", b,
-         extent_atom(im, shape.dims[0]), o, (long long)outs, i.outer, sum);
+  if (bias)
+    sum = text(im, "%s + %s.[%s]", sum, ref(im, bias), o);
+  return text(im, "for %s < %s, %s < %lld, %s => %s", b,
+              extent_atom(im, shape->dims[0]), o, (long long)outs, i.outer,
+              sum);
+}
+
+void onnx_conv(Importer *im, const char *how) {
+  Value *x = input(im, 0), *weight = input(im, 1);
+  Value *bias = has_input(im, 2) ? input(im, 2) : NULL;
+  Shape shape;
+  const char *all = conv_text(im, x, weight, bias, &shape);
+  (void)how;
+  define(im, 0, x->dtype, &shape, "%s", all);
 }
 
 /* how: max, mean or norm */
@@ -303,7 +309,7 @@ void onnx_pool(Importer *im, const char *how) {
          i.outer, all);
 }
 
-/* how: a reduction over all spatial axes */
+/* how: max, mean or norm, over all spatial axes */
 void onnx_global_pool(Importer *im, const char *how) {
   Value *x = raw_input(im, 0);
   Shape shape = x->shape;
@@ -314,10 +320,18 @@ void onnx_global_pool(Importer *im, const char *how) {
     shape.stars |= 1u << k;
     buffer_printf(&axes, k > 2 ? ", %u" : "%u", k);
   }
-  define(im, 0, x->dtype, &shape,
-         shape.rank == 3 ? "%s ~axis:%s ~keep:true %s"
-                         : "%s ~axis:(%s) ~keep:true %s",
-         how, axes.text, ref(im, x));
+  const char *operand = ref(im, x);
+  bool is_norm = strcmp(how, "norm") == 0;
+  double p = (double)attr_int(im, "p", 2);
+  if (is_norm)
+    operand = text(im, "(pow (abs %s) %s)", operand, float_text(im, p));
+  const char *all = text(im,
+                         shape.rank == 3 ? "%s ~axis:%s ~keep:true %s"
+                                         : "%s ~axis:(%s) ~keep:true %s",
+                         is_norm ? "sum" : how, axes.text, operand);
+  if (is_norm)
+    all = text(im, "pow (%s) %s", all, float_text(im, 1 / p));
+  define(im, 0, x->dtype, &shape, "%s", all);
 }
 
 /* ---- transposed convolution ---- */

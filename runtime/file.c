@@ -264,6 +264,13 @@ static void names_list(const EntryNames *names, char *out, size_t size) {
   }
 }
 
+static bool several_of_name(const InputFile *in, const char *name,
+                            Fault *fault) {
+  input_fault(in, fault, "it contains more than one tensor \"%.80s\"", name);
+  fault_set_help(fault, "save each tensor under a name of its own");
+  return false;
+}
+
 bool names_select(const EntryNames *names, const InputFile *in,
                   const LoadOptions *options, uint32_t *entry_index,
                   Fault *fault) {
@@ -281,8 +288,7 @@ bool names_select(const EntryNames *names, const InputFile *in,
   if (!named_count)
     return input_fault(in, fault, "it contains no tensor");
   if (wanted_name && found > 1)
-    return input_fault(in, fault, "it contains more than one tensor \"%.80s\"",
-                       wanted_name);
+    return several_of_name(in, wanted_name, fault);
   char list[160];
   names_list(names, list, sizeof list);
   if (wanted_name)
@@ -375,6 +381,15 @@ bool file_has_structures(const char *path, Fault *fault) {
   return false;
 }
 
+/* The tensors are ordered by name. */
+static bool have_different_names(const InputFile *in, const NamedTensors *t,
+                                 Fault *fault) {
+  for (uint32_t i = 1; i < t->count; i++)
+    if (by_name(&t->all[i - 1], &t->all[i]) == 0)
+      return several_of_name(in, t->all[i].name, fault);
+  return true;
+}
+
 bool file_load_all(const char *path, NamedTensors *out, Fault *fault) {
   *out = (NamedTensors){0};
   const FileFormat *format = format_of(path, fault);
@@ -384,9 +399,10 @@ bool file_load_all(const char *path, NamedTensors *out, Fault *fault) {
     return false;
   bool ok = format->load_all(&in, out, fault);
   ok = is_whole(&in, fault) && ok;
-  input_close(&in);
   if (ok && out->count)
     qsort(out->all, out->count, sizeof *out->all, by_name);
+  ok = ok && have_different_names(&in, out, fault);
+  input_close(&in);
   if (!ok)
     named_tensors_free(out);
   return ok;

@@ -55,9 +55,14 @@ typedef enum Opcode {
   OP_SHORT_BINUNICODE = 0x8c,
   OP_BINUNICODE8 = 0x8d,
   OP_BINBYTES8 = 0x8e,
+  OP_EMPTY_SET = 0x8f,
+  OP_ADDITEMS = 0x90,
+  OP_FROZENSET = 0x91,
+  OP_NEWOBJ_EX = 0x92,
   OP_STACK_GLOBAL = 0x93,
   OP_MEMOIZE = 0x94,
   OP_FRAME = 0x95,
+  OP_BYTEARRAY8 = 0x96,
 } Opcode;
 
 /* ---- parts ---- */
@@ -82,20 +87,8 @@ static bool take_number(Pickle *p, size_t bytes, uint64_t *out, Fault *fault) {
   return true;
 }
 
-static void add_item(Pickle *p, PickleItems *to, PickleValue v) {
-  if (to->count == to->cap) {
-    uint32_t cap = to->cap ? to->cap * 2 : 4;
-    PickleValue *at = NEW_ARRAY(p->arena, PickleValue, cap);
-    if (to->count)
-      memcpy(at, to->at, sizeof *at * to->count);
-    to->at = at;
-    to->cap = cap;
-  }
-  to->at[to->count++] = v;
-}
-
 static bool push(Pickle *p, PickleValue v) {
-  add_item(p, &p->stack, v);
+  VEC_PUSH(p->arena, p->stack, v);
   return true;
 }
 
@@ -104,38 +97,26 @@ static bool push_int(Pickle *p, PickleKind kind, int64_t value) {
 }
 
 static uint32_t last_mark(const Pickle *p) {
-  return p->mark_count ? p->marks[p->mark_count - 1] : 0;
+  return p->marks.len ? p->marks.at[p->marks.len - 1] : 0;
 }
 
 /* Values below the last mark belong to an unfinished container. */
 static bool pop(Pickle *p, PickleValue *out, Fault *fault) {
-  if (p->stack.count <= last_mark(p))
+  if (p->stack.len <= last_mark(p))
     return damaged(p, fault);
-  *out = p->stack.at[--p->stack.count];
+  *out = p->stack.at[--p->stack.len];
   return true;
-}
-
-static void push_mark(Pickle *p) {
-  if (p->mark_count == p->mark_cap) {
-    uint32_t cap = p->mark_cap ? p->mark_cap * 2 : 16;
-    uint32_t *marks = NEW_ARRAY(p->arena, uint32_t, cap);
-    if (p->mark_count)
-      memcpy(marks, p->marks, sizeof *marks * p->mark_count);
-    p->marks = marks;
-    p->mark_cap = cap;
-  }
-  p->marks[p->mark_count++] = p->stack.count;
 }
 
 /* Removes the values above the last mark, and the mark.  They stay valid until
  * the next push. */
 static bool pop_to_mark(Pickle *p, PickleItems *out, Fault *fault) {
-  if (!p->mark_count)
+  if (!p->marks.len)
     return damaged(p, fault);
-  uint32_t first = p->marks[--p->mark_count];
+  uint32_t first = p->marks.at[--p->marks.len];
   out->at = p->stack.at ? p->stack.at + first : NULL;
-  out->count = p->stack.count - first;
-  p->stack.count = first;
+  out->len = p->stack.len - first;
+  p->stack.len = first;
   return true;
 }
 
@@ -216,7 +197,7 @@ static bool push_name(Pickle *p, const PickleValue *module,
 }
 
 static bool call(Pickle *p, Fault *fault) {
-  PickleValue function, arguments;
+  PickleValue function = {0}, arguments = {0};
   if (!pop(p, &arguments, fault) || !pop(p, &function, fault))
     return false;
   if (function.kind != PICKLE_NAME || arguments.kind != PICKLE_TUPLE)
@@ -233,26 +214,26 @@ static bool push_stored(Pickle *p, Fault *fault) {
     return false;
   if (id.kind != PICKLE_TUPLE)
     return damaged(p, fault);
-  add_item(p, &p->stored, id);
+  VEC_PUSH(p->arena, p->stored, id);
   return push(p,
-              (PickleValue){.kind = PICKLE_STORED, .len = p->stored.count - 1});
+              (PickleValue){.kind = PICKLE_STORED, .len = p->stored.len - 1});
 }
 
 /* ---- containers ---- */
 
 static bool push_items(Pickle *p, PickleKind kind, const PickleItems *items) {
   PickleItems *own = NEW(p->arena, PickleItems);
-  if (items && items->count) {
-    own->at = NEW_ARRAY(p->arena, PickleValue, items->count);
-    own->count = own->cap = items->count;
-    memcpy(own->at, items->at, sizeof *own->at * items->count);
+  if (items && items->len) {
+    own->at = NEW_ARRAY(p->arena, PickleValue, items->len);
+    own->len = own->cap = items->len;
+    memcpy(own->at, items->at, sizeof *own->at * items->len);
   }
   return push(p, (PickleValue){.kind = (uint8_t)kind, .items = own});
 }
 
-static bool push_marked_tuple(Pickle *p, Fault *fault) {
+static bool push_marked(Pickle *p, PickleKind kind, Fault *fault) {
   PickleItems items;
-  return pop_to_mark(p, &items, fault) && push_items(p, PICKLE_TUPLE, &items);
+  return pop_to_mark(p, &items, fault) && push_items(p, kind, &items);
 }
 
 static bool push_tuple(Pickle *p, uint32_t count, Fault *fault) {
@@ -260,39 +241,43 @@ static bool push_tuple(Pickle *p, uint32_t count, Fault *fault) {
   for (uint32_t i = count; i-- > 0;)
     if (!pop(p, &at[i], fault))
       return false;
-  return push_items(p, PICKLE_TUPLE, &(PickleItems){.at = at, .count = count});
+  return push_items(p, PICKLE_TUPLE, &(PickleItems){.at = at, .len = count});
 }
 
-/* Adds items to the container on the stack: pairs for a dictionary. */
-static bool add_items(Pickle *p, const PickleItems *items, bool pairs,
+/* Adds items to the container of this kind on the stack: pairs for a
+ * dictionary. */
+static bool add_items(Pickle *p, const PickleItems *items, PickleKind kind,
                       Fault *fault) {
-  if (p->stack.count <= last_mark(p) || (pairs && items->count % 2))
+  bool pairs = kind == PICKLE_DICT;
+  if (p->stack.len <= last_mark(p) || (pairs && items->len % 2))
     return damaged(p, fault);
-  const PickleValue *top = &p->stack.at[p->stack.count - 1];
+  const PickleValue *top = &p->stack.at[p->stack.len - 1];
   PickleItems *to = NULL;
-  if (top->kind == (pairs ? PICKLE_DICT : PICKLE_LIST))
+  if (top->kind == kind)
     to = top->items;
-  else if (pairs && top->kind == PICKLE_CALL)
-    to = &top->call->items;
-  if (!to)
+  else if (top->kind != PICKLE_CALL)
     return damaged(p, fault);
-  for (uint32_t i = 0; i < items->count; i++)
-    add_item(p, to, items->at[i]);
+  else if (pairs)
+    to = &top->call->items;
+  else
+    return true; /* such as a deque, whose items nobody reads */
+  for (uint32_t i = 0; i < items->len; i++)
+    VEC_PUSH(p->arena, *to, items->at[i]);
   return true;
 }
 
-static bool add_marked(Pickle *p, bool pairs, Fault *fault) {
+static bool add_marked(Pickle *p, PickleKind kind, Fault *fault) {
   PickleItems items;
-  return pop_to_mark(p, &items, fault) && add_items(p, &items, pairs, fault);
+  return pop_to_mark(p, &items, fault) && add_items(p, &items, kind, fault);
 }
 
-static bool add_popped(Pickle *p, uint32_t count, Fault *fault) {
+static bool add_popped(Pickle *p, uint32_t count, PickleKind kind,
+                       Fault *fault) {
   PickleValue at[2];
   for (uint32_t i = count; i-- > 0;)
     if (!pop(p, &at[i], fault))
       return false;
-  return add_items(p, &(PickleItems){.at = at, .count = count}, count == 2,
-                   fault);
+  return add_items(p, &(PickleItems){.at = at, .len = count}, kind, fault);
 }
 
 /* ---- the memo ---- */
@@ -300,17 +285,18 @@ static bool add_popped(Pickle *p, uint32_t count, Fault *fault) {
 /* Each index has an opcode that sets it, so that it is below the number of
  * bytes read. */
 static bool put(Pickle *p, uint64_t index, Fault *fault) {
-  if (index >= (uint64_t)(p->at - p->begin) || p->stack.count <= last_mark(p))
+  if (index >= (uint64_t)(p->at - p->begin) || p->stack.len <= last_mark(p))
     return damaged(p, fault);
-  PickleValue top = p->stack.at[p->stack.count - 1];
-  while (p->memo.count <= index)
-    add_item(p, &p->memo, (PickleValue){.kind = UINT8_MAX});
+  PickleValue top = p->stack.at[p->stack.len - 1];
+  PickleValue none = {.kind = UINT8_MAX};
+  while (p->memo.len <= index)
+    VEC_PUSH(p->arena, p->memo, none);
   p->memo.at[index] = top;
   return true;
 }
 
 static bool get(Pickle *p, uint64_t index, Fault *fault) {
-  if (index >= p->memo.count || p->memo.at[index].kind == UINT8_MAX)
+  if (index >= p->memo.len || p->memo.at[index].kind == UINT8_MAX)
     return damaged(p, fault);
   return push(p, p->memo.at[index]);
 }
@@ -372,12 +358,13 @@ static bool run_atom(Pickle *p, Opcode op, Fault *fault) {
   case OP_BINBYTES:
     return push_text(p, PICKLE_BYTES, 4, fault);
   case OP_BINBYTES8:
+  case OP_BYTEARRAY8:
     return push_text(p, PICKLE_BYTES, 8, fault);
   }
   p->at--;
   input_fault(p->in, fault,
-              "its pickle has the opcode 0x%02x at byte %zu, which torch.save "
-              "does not write",
+              "its pickle has the opcode 0x%02x at byte %zu, which Axon does "
+              "not read",
               (unsigned)op, (size_t)(p->at - p->begin));
   fault_set_help(fault, "%s", p->wanted);
   return false;
@@ -392,19 +379,25 @@ static bool run_container(Pickle *p, Opcode op, Fault *fault) {
   case OP_EMPTY_DICT:
     return push_items(p, PICKLE_DICT, NULL);
   case OP_TUPLE:
-    return push_marked_tuple(p, fault);
+    return push_marked(p, PICKLE_TUPLE, fault);
+  case OP_EMPTY_SET:
+    return push_items(p, PICKLE_SET, NULL);
+  case OP_FROZENSET:
+    return push_marked(p, PICKLE_SET, fault);
   case OP_TUPLE1:
   case OP_TUPLE2:
   case OP_TUPLE3:
     return push_tuple(p, (uint32_t)op - OP_TUPLE1 + 1, fault);
   case OP_APPEND:
-    return add_popped(p, 1, fault);
+    return add_popped(p, 1, PICKLE_LIST, fault);
   case OP_SETITEM:
-    return add_popped(p, 2, fault);
+    return add_popped(p, 2, PICKLE_DICT, fault);
   case OP_APPENDS:
-    return add_marked(p, false, fault);
+    return add_marked(p, PICKLE_LIST, fault);
   case OP_SETITEMS:
-    return add_marked(p, true, fault);
+    return add_marked(p, PICKLE_DICT, fault);
+  case OP_ADDITEMS:
+    return add_marked(p, PICKLE_SET, fault);
   }
   return run_atom(p, op, fault);
 }
@@ -419,7 +412,7 @@ static bool run(Pickle *p, Opcode op, Fault *fault) {
   case OP_FRAME:
     return take_number(p, 8, &n, fault);
   case OP_MARK:
-    push_mark(p);
+    VEC_PUSH(p->arena, p->marks, p->stack.len);
     return true;
   case OP_POP_MARK:
     return pop_to_mark(p, &items, fault);
@@ -431,7 +424,7 @@ static bool run(Pickle *p, Opcode op, Fault *fault) {
     return take_number(p, op == OP_BINPUT ? 1 : 4, &n, fault) &&
            put(p, n, fault);
   case OP_MEMOIZE:
-    return put(p, p->memo.count, fault);
+    return put(p, p->memo.len, fault);
   case OP_BINGET:
   case OP_LONG_BINGET:
     return take_number(p, op == OP_BINGET ? 1 : 4, &n, fault) &&
@@ -445,6 +438,8 @@ static bool run(Pickle *p, Opcode op, Fault *fault) {
   case OP_REDUCE:
   case OP_NEWOBJ:
     return call(p, fault);
+  case OP_NEWOBJ_EX: /* with named arguments */
+    return pop(p, &a, fault) && call(p, fault);
   case OP_BINPERSID:
     return push_stored(p, fault);
   }
@@ -461,9 +456,6 @@ static bool check_size(Pickle *p, Fault *fault) {
 
 bool pickle_read(Pickle *p, PickleValue *out, Fault *fault) {
   p->begin = p->at;
-  p->stack = p->memo = (PickleItems){0};
-  p->mark_count = 0;
-  p->checked_bytes = 0;
   while (check_size(p, fault)) {
     uint64_t op;
     if (!take_number(p, 1, &op, fault))

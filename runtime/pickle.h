@@ -16,6 +16,7 @@
 
 #include "runtime/internal.h"
 #include "support/arena.h"
+#include "support/vec.h"
 
 typedef enum PickleKind {
   PICKLE_NONE, /* Python's None */
@@ -27,7 +28,8 @@ typedef enum PickleKind {
   PICKLE_BYTES,
   PICKLE_LIST,
   PICKLE_TUPLE,
-  PICKLE_DICT,   /* items: keys and values in turn */
+  PICKLE_DICT, /* items: keys and values in turn */
+  PICKLE_SET,
   PICKLE_NAME,   /* a name of the list */
   PICKLE_CALL,   /* a call of a name */
   PICKLE_STORED, /* an object outside of the pickle */
@@ -44,14 +46,14 @@ typedef struct PickleValue {
     int64_t integer;    /* BOOL, INT */
     double number;      /* FLOAT */
     const char *text;   /* TEXT, BYTES, LONG; not NUL-terminated */
-    PickleItems *items; /* LIST, TUPLE, DICT */
+    PickleItems *items; /* LIST, TUPLE, DICT, SET */
     PickleCall *call;   /* CALL */
   };
 } PickleValue;
 
-struct PickleItems {
+struct PickleItems { /* for VEC_PUSH */
   PickleValue *at;
-  uint32_t count, cap;
+  uint32_t len, cap;
 };
 
 struct PickleCall {
@@ -67,11 +69,10 @@ typedef struct Pickle {
   size_t name_count;
   const char *wanted; /* what to do about other names: a help */
   PickleItems stored; /* tuples: the identifiers of objects outside */
-  /* private */
+  /* private, and 0 at first */
   const uint8_t *begin;
   PickleItems stack, memo;
-  uint32_t *marks;
-  uint32_t mark_count, mark_cap;
+  VEC(uint32_t) marks;  /* lengths of the stack */
   size_t checked_bytes; /* the size is within the limit up to here */
 } Pickle;
 

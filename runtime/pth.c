@@ -8,6 +8,7 @@
  *   number of elements in 8 bytes, and the elements.
  *
  * Everything is untrusted: each number is checked before use. */
+#define _GNU_SOURCE
 #include "runtime/pth.h"
 #include "support/arena_text.h"
 #include "support/mem.h"
@@ -18,7 +19,7 @@
 
 static const uint8_t old_magic[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9,
                                     0x20, 0x6a, 0xa8, 0x50, 0x19};
-enum { OLD_VERSION = 1001, KEY_LIMIT_BYTES = 200 };
+enum { OLD_VERSION = 1001, FOLDER_LIMIT_BYTES = 1024 };
 
 static const char data_name[] = "data.pkl";
 
@@ -43,25 +44,32 @@ static bool same_key(PthStorage *const *a, PthStorage *const *b) {
   return by_key(a, b) == 0;
 }
 
-/* The first storage of this key in a sorted list, or NULL. */
+/* The first storage of this key in a sorted list, or the end of the list. */
 static PthStorage **find_key(PthStorage **sorted, uint32_t count,
                              const PickleValue *key) {
   PthStorage wanted = {.key = key->text, .key_len = key->len}, *at = &wanted;
-  PthStorage **found = bsearch(&at, sorted, count, sizeof *sorted, by_key);
-  while (found && found > sorted && same_key(found - 1, &at))
-    found--;
-  return found;
+  uint32_t first = 0, end = count;
+  while (first < end) {
+    uint32_t middle = first + (end - first) / 2;
+    if (by_key(&sorted[middle], &at) < 0)
+      first = middle + 1;
+    else
+      end = middle;
+  }
+  bool found = first < count && same_key(&sorted[first], &at);
+  return sorted + (found ? first : count);
 }
 
-/* Finds the elements of one key, for all storages of that key. */
+/* Finds the elements of one key, for all storages of that key.  Each key is in
+ * the list once. */
 static bool place_storage(PthFile *file, PthStorage **sorted,
                           const PickleValue *key, size_t *at, Fault *fault) {
-  PthStorage **s = key->kind == PICKLE_TEXT
-                       ? find_key(sorted, file->storage_count, key)
-                       : NULL;
+  PthStorage **end = sorted + file->storage_count, **s = end;
   size_t left = file->in.size - *at;
   uint64_t count;
-  if (!s || s[0]->bytes)
+  if (key->kind == PICKLE_TEXT)
+    s = find_key(sorted, file->storage_count, key);
+  if (s == end || s[0]->is_placed)
     return input_fault(&file->in, fault, "its list of storages is damaged");
   if (left < sizeof count)
     return input_fault(&file->in, fault, "the file is truncated");
@@ -73,10 +81,10 @@ static bool place_storage(PthFile *file, PthStorage **sorted,
                        "the file is truncated: %llu bytes are needed, found "
                        "%zu",
                        (unsigned long long)(count * width), left);
-  for (PthStorage **t = s; t < sorted + file->storage_count && same_key(s, t);
-       t++) {
+  for (PthStorage **t = s; t < end && same_key(s, t); t++) {
     (*t)->at = *at + sizeof count;
     (*t)->bytes = (size_t)(count * width);
+    (*t)->is_placed = true;
   }
   *at += sizeof count + (size_t)(count * width);
   return true;
@@ -95,7 +103,7 @@ static bool place_storages(PthFile *file, const uint8_t *at, Fault *fault) {
     sorted[i] = &file->storages[i];
   qsort(sorted, count, sizeof *sorted, by_key);
   size_t offset = (size_t)(p.at - file->in.bytes);
-  for (uint32_t i = 0; i < keys.items->count; i++)
+  for (uint32_t i = 0; i < keys.items->len; i++)
     if (!place_storage(file, sorted, &keys.items->at[i], &offset, fault))
       return false;
   return true;
@@ -106,6 +114,41 @@ static bool is_magic(const PickleValue *v) {
          memcmp(v->text, old_magic, v->len) == 0;
 }
 
+/* The length of a header in JSON comes first. */
+static bool is_safetensors(const InputFile *in) {
+  uint64_t length;
+  if (in->size <= sizeof length)
+    return false;
+  memcpy(&length, in->bytes, sizeof length);
+  return length <= in->size - sizeof length && in->bytes[sizeof length] == '{';
+}
+
+static bool begins_with(const InputFile *in, const char *text) {
+  size_t len = strlen(text);
+  return in->size >= len && memcmp(in->bytes, text, len) == 0;
+}
+
+/* A file that torch.save did not write, perhaps under another name. */
+static bool other_file(const InputFile *in, Fault *fault) {
+  static const struct {
+    const char *begin, *help;
+  } known[] = {
+      {"\x93NUMPY", "it looks like a .npy file: rename it"},
+      {"GGUF", "it looks like a .gguf file: rename it"},
+      {"version https://git-lfs",
+       "it is a pointer of Git LFS: git lfs pull loads the file"},
+  };
+  const char *help = pth_wanted;
+  for (size_t i = 0; i < ARRAY_LEN(known); i++)
+    if (begins_with(in, known[i].begin))
+      help = known[i].help;
+  if (is_safetensors(in))
+    help = "it looks like a .safetensors file: rename it";
+  input_fault(in, fault, "it is no file of torch.save");
+  fault_set_help(fault, "%s", help);
+  return false;
+}
+
 /* Reads the magic number, the version and the facts.  Elements always begin
  * with the least significant byte. */
 static bool skip_preamble(PthFile *file, const uint8_t **at, Fault *fault) {
@@ -113,11 +156,8 @@ static bool skip_preamble(PthFile *file, const uint8_t **at, Fault *fault) {
   const uint8_t *end = file->in.bytes + file->in.size;
   PickleValue v;
   Fault unused = {0};
-  if (!read_pickle(file, &p, p.at, end, &v, &unused) || !is_magic(&v)) {
-    input_fault(&file->in, fault, "it is no file of torch.save");
-    fault_set_help(fault, "%s", pth_wanted);
-    return false;
-  }
+  if (!read_pickle(file, &p, p.at, end, &v, &unused) || !is_magic(&v))
+    return other_file(&file->in, fault);
   if (!read_pickle(file, &p, p.at, end, &v, fault))
     return false;
   if (v.kind != PICKLE_INT || v.integer != OLD_VERSION)
@@ -164,9 +204,15 @@ static void *read_entry(PthFile *file, uint64_t entry, size_t size,
 }
 
 /* The number of an entry of the folder, or -1. */
-static int64_t find_entry(PthFile *file, const char *name) {
-  const char *full = arena_printf(file->arena, "%s%s", file->prefix, name);
-  return libzip.zip_name_locate(file->zip, full, 0);
+PRINTF_LIKE(2, 3)
+static int64_t find_entry(PthFile *file, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  file->entry.len = 0;
+  buffer_puts(&file->entry, file->prefix);
+  buffer_vprintf(&file->entry, format, args);
+  va_end(args);
+  return libzip.zip_name_locate(file->zip, file->entry.text, 0);
 }
 
 /* The folder has the name of the file when it was saved. */
@@ -180,13 +226,20 @@ static bool find_folder(PthFile *file, Fault *fault) {
         (len == end || name[len - end - 1] == '/'))
       file->prefix = arena_strndup(file->arena, name, len - end);
   }
+  if (file->prefix && strlen(file->prefix) > FOLDER_LIMIT_BYTES)
+    return input_fault(&file->in, fault, "the name of its folder is too long");
   if (file->prefix && find_entry(file, "constants.pkl") < 0)
     return true;
-  input_fault(&file->in, fault, "%s",
-              file->prefix ? "it is a TorchScript program, not a file of "
-                             "torch.save"
-                           : "it is no file of torch.save: it has no data.pkl");
-  fault_set_help(fault, "%s", pth_wanted);
+  if (!file->prefix) {
+    input_fault(&file->in, fault,
+                "it is no file of torch.save: it has no data.pkl");
+    fault_set_help(fault, "%s", pth_wanted);
+    return false;
+  }
+  input_fault(&file->in, fault,
+              "it is a TorchScript program, not a file of torch.save");
+  fault_set_help(fault, "save only the tensors: torch.save(torch.jit.load("
+                        "\"program.pt\").state_dict(), \"model.pth\")");
   return false;
 }
 
@@ -210,14 +263,12 @@ static bool read_byte_order(PthFile *file, Fault *fault) {
 }
 
 static bool place_entry(PthFile *file, PthStorage *s, Fault *fault) {
-  if (s->key_len > KEY_LIMIT_BYTES || memchr(s->key, 0, s->key_len))
+  if (memchr(s->key, 0, s->key_len))
     return input_fault(&file->in, fault, "its list of storages is damaged");
-  const char *name =
-      arena_printf(file->arena, "data/%.*s", (int)s->key_len, s->key);
-  int64_t entry = find_entry(file, name);
+  int64_t entry = find_entry(file, "data/%.*s", (int)s->key_len, s->key);
   if (entry < 0)
     return input_fault(&file->in, fault, "the file is truncated: %s is missing",
-                       name);
+                       file->entry.text + strlen(file->prefix));
   s->at = (size_t)entry;
   return zip_check_entry(&file->in, file->zip, (uint64_t)entry, &s->bytes,
                          &s->packed_bytes, fault);
@@ -231,7 +282,7 @@ static bool place_entries(PthFile *file, Fault *fault) {
 }
 
 static bool read_data_pickle(PthFile *file, size_t *size, Fault *fault) {
-  int64_t entry = find_entry(file, data_name);
+  int64_t entry = find_entry(file, "%s", data_name);
   size_t packed;
   if (entry < 0)
     return input_fault(&file->in, fault, "it has no data.pkl");
@@ -280,6 +331,7 @@ static bool open_file(const InputFile *in, PthFile *file, Fault *fault) {
   FailKind kind = TRAP_SET(trap);
   if (kind == FAIL_NONE) {
     file->arena = arena_new();
+    file->entry.arena = file->arena;
     bool ok = parse(file, fault);
     trap_end(&trap);
     return ok;
@@ -327,12 +379,18 @@ static bool check_tensor(const PthFile *file, const InputFile *in,
   int64_t count;
   size_t bytes;
   *h = (TensorHeader){.dtype = t->element->dtype, .rank = t->rank};
-  memcpy(h->shape, t->shape, sizeof *h->shape * t->rank);
   if (!h->dtype) {
-    input_fault(in, fault, "its element type %s has no Axon type",
+    input_fault(in, fault,
+                t->shape ? "its element type %s has no Axon type"
+                         : "it is a %s tensor; Axon reads dense ones",
                 t->element->name);
-    fault_set_help(fault,
-                   "convert it with PyTorch, for example to torch.int32");
+    fault_set_help(fault, "%s", t->element->help);
+    return false;
+  }
+  memcpy(h->shape, t->shape, sizeof *h->shape * t->rank);
+  if (t->negated && !dtype_is_float(h->dtype)) {
+    input_fault(in, fault, "it is a lazy negation of %s", t->element->name);
+    fault_set_help(fault, "save x.resolve_neg() instead of x");
     return false;
   }
   if (!shape_count_and_bytes(h->dtype, h->rank, h->shape, &count, &bytes) ||
@@ -381,6 +439,15 @@ static void copy_strided(Tensor *to, const PthTensor *t, const uint8_t *from,
   }
 }
 
+/* Negates each element, or the imaginary part of each pair. */
+static void flip_signs(Tensor *to, bool only_imaginary) {
+  size_t width = dtype_info[to->dtype].bytes;
+  uint8_t *top = to->data; /* the byte of the sign */
+  top += width - 1;
+  for (int64_t i = only_imaginary; i < to->count; i += 1 + only_imaginary)
+    top[(size_t)i * width] ^= 0x80;
+}
+
 /* Makes the tensor of the bytes of its storage. */
 static Tensor *make_tensor(const PthFile *file, const PthTensor *t,
                            const TensorHeader *h, const uint8_t *storage,
@@ -394,6 +461,10 @@ static Tensor *make_tensor(const PthFile *file, const PthTensor *t,
     copy_elements(out->data, from, (size_t)out->count, h->dtype, file->swap);
   else
     copy_strided(out, t, from, file->swap);
+  if (t->negated)
+    flip_signs(out, false);
+  if (t->conjugated)
+    flip_signs(out, true);
   return out;
 }
 
@@ -421,7 +492,7 @@ static Tensor *load_tensor(PthFile *file, const InputFile *named,
                            Fault *fault) {
   if (!check_tensor(file, named, t, h, fault))
     return NULL;
-  if (!file->zip && is_row_major(t)) {
+  if (!file->zip && is_row_major(t) && !t->negated && !t->conjugated) {
     const PthStorage *s = &file->storages[t->storage];
     size_t offset = t->offset * dtype_info[h->dtype].bytes;
     return input_read_tensor(named, s->at + s->view_start + offset, h, fault);
@@ -432,14 +503,25 @@ static Tensor *load_tensor(PthFile *file, const InputFile *named,
 
 /* ---- the format ---- */
 
+static bool no_tensor(const PthFile *file, Fault *fault) {
+  if (file->unnamed)
+    input_fault(&file->in, fault,
+                "the keys of its tensors are neither texts nor integers");
+  else if (file->others)
+    input_fault(&file->in, fault,
+                "no tensor is found in it: its other values (%u) are skipped",
+                file->others);
+  else
+    input_fault(&file->in, fault, "it contains no tensor");
+  fault_set_help(fault, "%s", pth_wanted);
+  return false;
+}
+
 static bool select_tensor(PthFile *file, InputFile *named,
                           const LoadOptions *options, uint32_t *i,
                           Fault *fault) {
-  if (!file->tensor_count && file->others)
-    return input_fault(named, fault,
-                       "it contains no tensor; its other values (%u) have no "
-                       "Axon type",
-                       file->others);
+  if (!file->tensors.len)
+    return no_tensor(file, fault);
   if (!names_select(&file->names, named, options, i, fault))
     return false;
   const char *name = file->names.text;
@@ -456,7 +538,7 @@ static bool pth_header(InputFile *in, const LoadOptions *options,
   uint32_t i;
   bool ok = open_file(in, &file, fault) &&
             select_tensor(&file, &named, options, &i, fault) &&
-            check_tensor(&file, &named, &file.tensors[i], header, fault);
+            check_tensor(&file, &named, &file.tensors.at[i], header, fault);
   close_file(&file);
   return ok;
 }
@@ -471,7 +553,7 @@ static Tensor *pth_load(InputFile *in, const LoadOptions *options,
   Tensor *t = NULL;
   if (open_file(in, &file, fault) &&
       select_tensor(&file, &named, options, &i, fault))
-    t = load_tensor(&file, &named, &file.tensors[i], &kept, &header, fault);
+    t = load_tensor(&file, &named, &file.tensors.at[i], &kept, &header, fault);
   mem_free(kept.bytes);
   close_file(&file);
   return t;
@@ -489,49 +571,65 @@ static bool pth_list_names(InputFile *in, EntryNames *names, Fault *fault) {
 }
 
 /* Orders tensors by their storage, so that each storage is unpacked once. */
-static int by_storage(const void *a, const void *b) {
+static int by_storage(const void *a, const void *b, void *storages) {
   const PthTensor *x = *(PthTensor *const *)a, *y = *(PthTensor *const *)b;
-  if (x->place != y->place)
-    return x->place < y->place ? -1 : 1;
+  const PthStorage *all = storages;
+  size_t at_x = all[x->storage].at, at_y = all[y->storage].at;
+  if (at_x != at_y)
+    return at_x < at_y ? -1 : 1;
   return x < y ? -1 : x > y;
 }
 
 static PthTensor **tensors_by_storage(PthFile *file) {
   PthTensor **sorted =
-      mem_try_alloc(sizeof *sorted * ((size_t)file->tensor_count + 1));
-  for (uint32_t i = 0; sorted && i < file->tensor_count; i++) {
-    file->tensors[i].place = file->storages[file->tensors[i].storage].at;
-    sorted[i] = &file->tensors[i];
-  }
+      mem_try_alloc(sizeof *sorted * ((size_t)file->tensors.len + 1));
+  for (uint32_t i = 0; sorted && i < file->tensors.len; i++)
+    sorted[i] = &file->tensors.at[i];
   if (sorted)
-    qsort(sorted, file->tensor_count, sizeof *sorted, by_storage);
+    qsort_r(sorted, file->tensors.len, sizeof *sorted, by_storage,
+            file->storages);
   return sorted;
 }
 
 static void list_tensors(const PthFile *file, NamedTensors *out) {
   const char *name = out->text;
-  for (uint32_t i = 0; i < file->tensor_count; i++, name += strlen(name) + 1) {
-    const PthTensor *t = &file->tensors[i];
+  for (uint32_t i = 0; i < file->tensors.len; i++, name += strlen(name) + 1) {
+    const PthTensor *t = &file->tensors.at[i];
     NamedTensor *to = &out->all[out->count++];
     *to = (NamedTensor){.name = name, .dtype_name = t->element->name};
     to->header = (TensorHeader){.dtype = t->element->dtype, .rank = t->rank};
-    memcpy(to->header.shape, t->shape, sizeof *t->shape * t->rank);
+    if (t->rank)
+      memcpy(to->header.shape, t->shape, sizeof *t->shape * t->rank);
   }
+}
+
+/* Expanded tensors may all share one element. */
+static bool check_total(const PthFile *file, const TensorHeader *h,
+                        uint64_t *total, Fault *fault) {
+  int64_t count;
+  size_t bytes;
+  if (!shape_count_and_bytes(h->dtype, h->rank, h->shape, &count, &bytes) ||
+      __builtin_add_overflow(*total, bytes, total))
+    *total = UINT64_MAX;
+  return input_check_decompressed_size(&file->in, file->in.size, *total, fault);
 }
 
 static bool load_tensors(PthFile *file, NamedTensors *out, Fault *fault) {
   InputFile named = file->in;
   Kept kept = {0};
+  uint64_t total = 0;
   PthTensor **sorted = tensors_by_storage(file);
   bool ok = sorted || input_no_memory(&file->in, fault);
   list_tensors(file, out);
-  for (uint32_t i = 0; ok && i < file->tensor_count; i++) {
-    NamedTensor *to = &out->all[sorted[i] - file->tensors];
+  for (uint32_t i = 0; ok && i < file->tensors.len; i++) {
+    NamedTensor *to = &out->all[sorted[i] - file->tensors.at];
     named.entry_name = to->name;
     if (!to->header.dtype)
       continue;
-    to->tensor =
-        load_tensor(file, &named, sorted[i], &kept, &to->header, fault);
+    ok = check_total(file, &to->header, &total, fault);
+    if (ok)
+      to->tensor =
+          load_tensor(file, &named, sorted[i], &kept, &to->header, fault);
     ok = to->tensor != NULL;
   }
   mem_free(sorted);
@@ -543,7 +641,7 @@ static bool pth_load_all(InputFile *in, NamedTensors *out, Fault *fault) {
   PthFile file;
   bool ok = open_file(in, &file, fault);
   if (ok) {
-    out->all = mem_try_alloc(sizeof *out->all * (file.tensor_count + 1));
+    out->all = mem_try_alloc(sizeof *out->all * (file.tensors.len + 1));
     out->text = file.names.text;
     file.names = (EntryNames){0};
     ok =

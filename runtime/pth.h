@@ -9,9 +9,10 @@
 /* An element type of PyTorch. */
 typedef struct PthElement {
   const char *name;
-  Dtype dtype;    /* DT_NONE: Axon has no such type */
-  uint8_t bytes;  /* of an element */
-  bool has_pairs; /* complex: pairs along an added last axis */
+  Dtype dtype;      /* DT_NONE: Axon has no such type */
+  uint8_t bytes;    /* of an element */
+  bool has_pairs;   /* complex: pairs along an added last axis */
+  const char *help; /* DT_NONE: what to save instead */
 } PthElement;
 
 /* A piece of memory that tensors share. */
@@ -21,6 +22,7 @@ typedef struct PthStorage {
   const PthElement *element; /* NULL: bytes */
   uint64_t view_start; /* bytes: of a view, from the start of the storage */
   uint64_t view_bytes; /* UINT64_MAX: the whole storage */
+  bool is_placed;
   size_t at, bytes;    /* in the file; zip: `at` is the number of the entry */
   size_t packed_bytes; /* zip: the bytes in the file */
 } PthStorage;
@@ -28,10 +30,10 @@ typedef struct PthStorage {
 typedef struct PthTensor {
   const PthElement *element;
   uint32_t storage, rank;
-  uint64_t offset; /* in elements of the dtype, as the strides */
+  bool negated, conjugated; /* not yet in the elements of the storage */
+  uint64_t offset;          /* in elements of the dtype, as the strides */
   int64_t *shape;
   uint64_t *strides;
-  size_t place; /* of the storage, in load_all */
 } PthTensor;
 
 typedef struct PthFile {
@@ -40,12 +42,13 @@ typedef struct PthFile {
   zip_t *zip;   /* NULL: an old file, which is no archive */
   void *pickle; /* zip: the bytes of data.pkl */
   char *prefix; /* zip: the folder of the entries */
+  Buffer entry; /* zip: the name of an entry that is looked up */
   bool swap;    /* the first byte of an element is the most significant one */
   PthStorage *storages;
   uint32_t storage_count;
-  PthTensor *tensors;
-  uint32_t tensor_count, tensor_cap;
-  uint32_t others; /* values that are no tensors */
+  VEC(PthTensor) tensors;
+  uint32_t others;  /* values that are no tensors */
+  uint32_t unnamed; /* tensors whose keys are no names */
   EntryNames names;
 } PthFile;
 

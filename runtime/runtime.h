@@ -222,7 +222,7 @@ AllocatorStats allocator_stats(void);
 /* Returns memory to the system until at most this number of bytes is kept. */
 void allocator_trim(uint64_t max_cached_bytes);
 
-/* ---- files: npy.c, npz.c, safetensors.c, csv.c, image.c ---- */
+/* ---- files: file.c, and npy.c and others for the formats ---- */
 
 /* The header of a file, read without its data, for the type checker.  For csv:
  * rank 2, and dtype DT_NONE (the use decides the element type). */
@@ -240,8 +240,8 @@ typedef struct LoadOptions {
 
 /* Sets a fault if AXON_FILE_LIMIT is not a size. */
 bool file_check_env(Fault *fault);
-/* The extension decides: .npy .npz .safetensors .gguf .pth .csv .png ...  The
- * file need not exist. */
+/* The extension decides: .npy .npz .safetensors .gguf .pth .pt .csv .png ...
+ * The file need not exist. */
 bool file_has_known_extension(const char *path, Fault *fault);
 bool file_read_header(const char *path, const LoadOptions *options,
                       TensorHeader *out, Fault *fault);

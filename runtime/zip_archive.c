@@ -1,6 +1,8 @@
 /* libzip, loaded when the first archive is opened, and checks of entries. */
 #include "runtime/zip_archive.h"
 
+#include <string.h>
+
 enum { MAX_DEFLATE_RATIO = 1032 }; /* bytes per deflated byte, at most */
 
 LibZip libzip;
@@ -10,6 +12,19 @@ static const DynLib library =
 
 bool zip_load_library(Fault *fault) {
   return dynlib_load(&library, fault);
+}
+
+/* The list of entries is at the end of an archive. */
+static void open_fault(const InputFile *in, zip_error_t *error, Fault *fault) {
+  bool begins = in->size >= 4 && memcmp(in->bytes, "PK\3\4", 4) == 0;
+  if (error->zip_err == ZIP_ER_NOZIP && begins)
+    input_fault(in, fault,
+                "the file is truncated: the list of entries at its end is "
+                "missing");
+  else if (error->zip_err == ZIP_ER_NOZIP)
+    input_fault(in, fault, "it is no zip archive");
+  else
+    input_fault(in, fault, "%s", libzip.zip_error_strerror(error));
 }
 
 zip_t *zip_open_input(const InputFile *in, Fault *fault) {
@@ -23,7 +38,7 @@ zip_t *zip_open_input(const InputFile *in, Fault *fault) {
   if (source)
     zip = libzip.zip_open_from_source(source, ZIP_RDONLY, &error);
   if (!zip) {
-    input_fault(in, fault, "%s", libzip.zip_error_strerror(&error));
+    open_fault(in, &error, fault);
     libzip.zip_source_free(source);
   }
   libzip.zip_error_fini(&error);

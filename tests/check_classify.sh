@@ -26,9 +26,12 @@ val wanted : f32[1000] = load "logits.npy"
 val y : f32[1, 1000] = net.logits m x
 do print (max (abs (y.[0, :] - wanted)) < 1e-4)
 do print (all (fst (net.classify m x) == snd (topk 5 wanted)))
+val pixel : u8[1, 1, 3] = for y z c => 191
+do print (all (net.square_of pixel == 0.5))
 END
 found=$("$AXON" run main.axn 2>&1)
 [ "$found" = "true
+true
 true
 true" ] || fail "$found"
 found=$("$AXON" run classify.axn weights.pth china.png 2>&1)

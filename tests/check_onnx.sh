@@ -18,7 +18,7 @@ fail() {
 }
 
 for model in mlp heads cnn stretch old layers external control blocks stages \
-  functions; do
+  functions doubles halves resize quantized signal norms rotary; do
   "$AXON" import -q "$data/$model.onnx" -o "$model" ||
     { fail "$model is not imported" && continue; }
   "$AXON" check --strict "$model/$model.axn" >"$model.types" 2>&1 ||

@@ -205,6 +205,17 @@ old("deep", pickle(a, b"]" * 5000 + b"a" * 4999), ())
 share = b"".join(b"](h%ch%ceq%c0" % (i, i, i + 1) for i in range(60))
 old("shares", b"\x80\x02Nq\x000" + share + b"h%c." % 60, ())
 old("marks", b"\x80\x02" + b"(" * 5000 + b".")
+# one large value that many others contain
+many = 400000
+new("odd", b"\x80\x02}q\0(" + b"NN" * many + b"u0](" + b"h\0" * many + b"e.")
+new("ordered", b"\x80\x02ccollections\nOrderedDict\nq\0]((NNtq\x01" +
+    b"h\x01" * many + b"e\x85q\x020](" + b"h\0h\x02R" * many + b"e.")
+# one storage many times, with a long key
+key, many = "k" * 30000, 5000
+write("pth/same_keys.pth", MAGIC + b"\x80\x02" + storage(key)[:-1] +
+      b"q\0Q0" + b"h\0Q0" * many + b"].\x80\x02](" + text(key) + b"q\0" +
+      b"h\0" * many + b"e." + bytes(8 * (many + 1)))
+old("no_elements", pickle(a, tensor([0], [1])), ("0", "0"), 0, bytes(8))
 new("missing", pickle(a, tensor([4], [1], key="7")))
 new("order", fine, byteorder=b"middle")
 new("big", fine, byteorder=b"big")

@@ -45,7 +45,7 @@ def read_png(path):
 
 def square(photo):
     height, width, _ = photo.shape
-    side = min(height, width) * 7 // 8
+    side = max(1, min(height, width) * 7 // 8)
     y, x = (height - side) // 2, (width - side) // 2
     part = torch.from_numpy(photo[y:y + side, x:x + side].copy())
     part = part.permute(2, 0, 1)[None].float()

@@ -36,12 +36,12 @@ def by_runtime(model, arrays):
 
 
 def save(name, nodes, inputs, weights, arrays, outputs=("y",), opset=17,
-         evaluate=by_reference, shape=None):
+         evaluate=by_reference, shape=None, result=T.FLOAT):
     """inputs: name -> (type, shape); arrays: name -> values"""
     graph = h.make_graph(
         nodes, name,
         [h.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
-        [h.make_tensor_value_info(n, T.FLOAT, shape) for n in outputs], weights)
+        [h.make_tensor_value_info(n, result, shape) for n in outputs], weights)
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)])
     model.ir_version = 8
     onnx.save(model, os.path.join(folder, name + ".onnx"))
@@ -385,3 +385,105 @@ graph = h.make_graph(
     [h.make_tensor_value_info("y", T.FLOAT, [2])])
 onnx.save(h.make_model(graph, opset_imports=sets, functions=chain),
           os.path.join(folder, "calls.onnx"))
+
+
+# Repeated blocks of other float types, with lists of numbers.
+def eighths(dtype, *shape):
+    return (rng.integers(-4, 5, size=shape) / 8).astype(dtype)
+
+
+def narrow_layer(i, x, out):
+    p = f"layers.{i}."
+    return [
+        n("Mul", [x, p + "scale"], [p + "a"]),
+        n("PRelu", [p + "a", p + "slope"], [p + "b"]),
+        n("Max", [p + "b", p + "least"], [p + "c"]),
+        n("Add", [p + "c", p + "bias"], [p + "d"]),
+        n("Add", [p + "d", x], [out])]
+
+
+for name, dtype, kind in (("doubles", np.float64, T.DOUBLE),
+                          ("halves", np.float16, T.FLOAT16)):
+    save(name,
+         [k for i in range(3) for k in narrow_layer(i, "xab"[i], "aby"[i])],
+         {"x": (kind, ["batch", 4])},
+         [nh.from_array(eighths(dtype, 4), f"layers.{i}.{k}")
+          for i in range(3) for k in ("scale", "slope", "least", "bias")],
+         {"x": eighths(dtype, 3, 4)}, shape=["batch", 4], result=kind)
+
+# Resize with sizes that are names: whole scales, and linear interpolation
+save("resize",
+     [n("Resize", ["x", "", "twice"], ["a"], nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric"),
+      n("Resize", ["a", "", "half"], ["b"], mode="linear"),
+      n("Shape", ["b"], ["start"], end=2),
+      n("Concat", ["start", "size"], ["target"], axis=0),
+      n("Resize", ["b", "", "", "target"], ["y"], mode="linear",
+        coordinate_transformation_mode="align_corners")],
+     {"x": (T.FLOAT, ["batch", 2, "h", "w"])},
+     [nh.from_array(np.array([1, 1, 2, 3], np.float32), "twice"),
+      nh.from_array(np.array([1, 1, 0.5, 0.5], np.float32), "half"),
+      ints("size", 4, 7)],
+     {"x": normal(2, 2, 5, 3)}, evaluate=by_runtime, opset=18)
+
+
+# Quantized values: products of integers
+def scale(name, x):
+    return nh.from_array(np.float32(x), name)
+
+
+save("quantized",
+     [n("QuantizeLinear", ["x", "x.scale", "x.zero"], ["a"]),
+      n("QLinearConv", ["a", "x.scale", "x.zero", "w", "w.scale", "w.zero",
+                        "b.scale", "x.zero", "bias"], ["b"],
+        pads=[1, 1, 1, 1]),
+      n("ConvInteger", ["b", "v", "x.zero"], ["c"]),
+      n("Cast", ["c"], ["d"], to=T.FLOAT),
+      n("GlobalAveragePool", ["d"], ["e"]),
+      n("Flatten", ["e"], ["f"]),
+      n("DynamicQuantizeLinear", ["f"], ["g", "g.scale", "g.zero"]),
+      n("MatMulInteger", ["g", "u", "g.zero"], ["h"]),
+      n("QLinearMatMul", ["g", "g.scale", "g.zero", "u", "w.scale", "w.zero",
+                          "b.scale", "x.zero"], ["i"]),
+      n("Cast", ["h"], ["j"], to=T.FLOAT),
+      n("Cast", ["i"], ["k"], to=T.FLOAT),
+      n("Mul", ["j", "g.scale"], ["l"]),
+      n("Add", ["l", "k"], ["y"])],
+     {"x": (T.FLOAT, ["batch", 3, 5, 5])},
+     [scale("x.scale", 0.05), scale("b.scale", 0.75),
+      nh.from_array(np.uint8(120), "x.zero"),
+      nh.from_array(rng.integers(-99, 99, (4, 3, 3, 3)).astype(np.int8), "w"),
+      nh.from_array(rng.random(4).astype(np.float32), "w.scale"),
+      nh.from_array(np.zeros(4, np.int8), "w.zero"),
+      nh.from_array(rng.integers(-99, 99, 4).astype(np.int32), "bias"),
+      nh.from_array(rng.integers(-99, 99, (4, 4, 1, 1)).astype(np.int8), "v"),
+      nh.from_array(rng.integers(-99, 99, (4, 4)).astype(np.int8), "u")],
+     {"x": normal(2, 3, 5, 5)}, evaluate=by_runtime)
+
+save("signal",
+     [n("HannWindow", ["eight"], ["window"]),
+      n("STFT", ["x", "step", "window"], ["a"]),
+      n("DFT", ["a", "eight", "two"], ["b"], inverse=1, onesided=1),
+      n("DFT", ["b", "ten", "two"], ["y"])],
+     {"x": (T.FLOAT, ["batch", 32, 1])},
+     [nh.from_array(np.array(k), name) for name, k in
+      (("two", 2), ("step", 4), ("eight", 8), ("ten", 10))],
+     {"x": normal(2, 32, 1)}, opset=20)
+
+save("norms",
+     [n("LRN", ["x"], ["a"], size=3, alpha=0.2, beta=0.6, bias=1.5),
+      n("MeanVarianceNormalization", ["a"], ["b"]),
+      n("ReverseSequence", ["b", "lengths"], ["c"], batch_axis=0, time_axis=1),
+      n("GlobalLpPool", ["c"], ["d"], p=3),
+      n("Add", ["c", "d"], ["y"])],
+     {"x": (T.FLOAT, [3, 6, "h", "w"])}, [ints("lengths", 6, 1, 4)],
+     {"x": normal(3, 6, 4, 2)}, evaluate=by_runtime)
+
+save("rotary",
+     [n("RotaryEmbedding", ["x", "cos", "sin", "at"], ["a"], num_heads=3),
+      n("RotaryEmbedding", ["a", "cos3", "sin3", "at"], ["y"], num_heads=3,
+        interleaved=1, rotary_embedding_dim=6)],
+     {"x": (T.FLOAT, ["batch", "n", 24]), "at": (T.INT64, ["batch", "n"])},
+     [weight("cos", 9, 4), weight("sin", 9, 4), weight("cos3", 9, 3),
+      weight("sin3", 9, 3)],
+     {"x": normal(2, 5, 24), "at": rng.integers(0, 9, (2, 5))}, opset=23)
