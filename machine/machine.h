@@ -23,6 +23,9 @@ typedef struct Machine {
 
 /* The machine.  Detected once; callable from any thread. */
 const Machine *machine(void);
+/* Reads sizes in bytes, "L1,L2,L3", none of which is 0 or less than that of the
+ * level before.  AXON_CACHES sets them, in place of those of the system. */
+bool machine_read_caches(const char *text, size_t cache[3]);
 
 typedef enum MemoryLevel {
   LEVEL_L1,
