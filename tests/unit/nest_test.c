@@ -152,6 +152,36 @@ static void test_refusals(void **state) {
   }
 }
 
+/* The place of an error is that of the wrong token, or of the step if a token
+ * is missing at the end of its line. */
+static void test_places(void **state) {
+  (void)state;
+  static const struct {
+    const char *schedule;
+    uint32_t at;
+  } rows[] = {
+      {"tile i0", 0},
+      {"tile i0 ;", 8},
+      {"tile i0\n  ", 0},
+      {" unroll\n", 1},
+      {"unroll i0; tile i1\nunroll i2", 11},
+      {"unroll i0\nunroll i2", 0},
+      {"order i0,\n j1", 11},
+      {"order i0,\n", 0},
+      {"tile i0 4; order i0, i0,\n i1\n", 11},
+      {"unroll i0;\nnothing", 11},
+  };
+  for (uint32_t k = 0; k < ARRAY_LEN(rows); k++) {
+    Arena *arena = arena_new();
+    uint32_t at = 99;
+    assert_non_null(
+        nest_parse_schedule(new_nest(arena), rows[k].schedule, &at));
+    if (at != rows[k].at)
+      fail_msg("%s: at %u", rows[k].schedule, at);
+    arena_free(arena);
+  }
+}
+
 /* A refused step leaves the nest as it was. */
 static void test_refused_step_changes_nothing(void **state) {
   (void)state;
@@ -233,6 +263,7 @@ static void test_nests(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_places),
       cmocka_unit_test(test_refused_step_changes_nothing),
       cmocka_unit_test(test_nests),
   };
