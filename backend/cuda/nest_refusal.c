@@ -169,6 +169,14 @@ static const char *check_tile_sides(const NestCheck *c) {
     else if (n->loops[j].run == NEST_BLOCK &&
              n->loops[j].axis == n->loops[last].axis)
       steps[1] = n->loops[j].step;
+  for (int j = 0; j < 2; j++) {
+    uint32_t name = n->names[j ? n->loops[last].axis : near];
+    if (!steps[j])
+      return arena_printf(n->arena,
+                          "shared i%u: no loop over i%u runs as blocks: tile "
+                          "it by %lld, and write `blocks`",
+                          n->names[near], name, (long long)side);
+  }
   if (steps[0] != side || steps[1] != side)
     return arena_printf(n->arena,
                         "shared i%u: the tile of a block has %lld x %lld "
