@@ -1,6 +1,7 @@
 #include "backend/target.h"
 
 #include "backend/cuda/cuda.h"
+#include "machine/machine.h"
 #include "runtime/derived_cache.h"
 
 #include <stdlib.h>
@@ -74,6 +75,15 @@ bool target_check_settings(Fault *fault) {
               env_setting("AXON_VECTOR"));
     fault_set_help(fault, "use 16, 32 or 64, or unset it (default: the widest "
                           "vectors of this processor)");
+    return false;
+  }
+  size_t caches[3];
+  const char *sizes = env_setting("AXON_CACHES");
+  if (sizes && !machine_read_caches(sizes, caches)) {
+    fault_set(fault, "AXON_CACHES=%s is not the sizes of three caches", sizes);
+    fault_set_help(fault, "use the bytes of the levels 1, 2 and 3, such as "
+                          "32768,1048576,33554432, or unset it (default: those "
+                          "of this machine)");
     return false;
   }
   if (env_number("AXON_KEEP", 0) < 0) {

@@ -16,8 +16,8 @@ const Backend *target_by_name(const char *name);
 /* Whether this machine can run programs on it; false with a fault that says
  * what is missing. */
 bool target_is_available(const Backend *target, Fault *fault);
-/* A fault where AXON_TARGET, AXON_TINY, AXON_STREAM, AXON_VECTOR, AXON_KEEP or
- * AXON_TF32 has a value that it cannot have. */
+/* A fault where AXON_TARGET, AXON_TINY, AXON_STREAM, AXON_VECTOR, AXON_CACHES,
+ * AXON_KEEP or AXON_TF32 has a value that it cannot have. */
 bool target_check_settings(Fault *fault);
 /* What a graph runs on as AXON_TARGET says, or on the CPU; AXON_TINY,
  * and AXON_KEEP. */

@@ -4,6 +4,7 @@
 #   bench/record_model.sh                 all spaces; takes some minutes
 #   bench/record_model.sh columns blur    some of them
 #   bench/record_model.sh --counts        keeps the times, and counts again
+#   bench/record_model.sh --compare       fails if the counts would change
 #   bench/record_model.sh --help          all options
 # AXON is the program; the one of this folder otherwise.
 set -eu

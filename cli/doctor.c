@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -372,17 +373,29 @@ static void measure_peak_rates(void) {
 
 /* ---- the core ---- */
 
+/* What a rate is that no measurement of this run gave. */
+static void put_origin(bool is_measured, double spread) {
+  const char *what = is_measured ? "measured before" : "typical";
+  if (isinf(spread))
+    printf(" (%s: other programs disturbed this measurement)", what);
+  else if (spread > MAX_RATE_SPREAD)
+    printf(" (%s: two measurements differed by %.0f %%)", what, 100 * spread);
+  else if (!is_measured)
+    printf(" (typical)");
+}
+
+/* spread: of the measurement of this run; NULL: there was none. */
 static void put_core_rates(const CoreRates *from, const double *spread) {
   CoreRates r = *from;
   printf("\n%s\n", r.measured ? "core, per cycle" : "core (typical values)");
   for (uint32_t k = 0; k < CORE_RATE_COUNT; k++) {
     const CoreRateInfo *info = &core_rate_info[k];
-    bool is_clock = k == 0, keeps = spread && spread[k] > MAX_RATE_SPREAD;
+    bool is_clock = k == 0;
     printf("  %-28s %9.2f  %s", info->text,
            *core_rate(&r, k) / (is_clock ? 1e9 : 1),
            is_clock ? "GHz" : info->unit);
-    if (keeps)
-      printf(" (kept: two measurements differed by %.0f %%)", 100 * spread[k]);
+    if (r.measured || spread)
+      put_origin(core_rate_is_measured(&r, k), spread ? spread[k] : 0);
     putchar('\n');
   }
 }
@@ -400,13 +413,24 @@ static bool measure_core(CoreRates *out, double spread[CORE_RATE_COUNT],
   return true;
 }
 
+static void put_saved_core(void) {
+  if (machine_core_rates()->measured)
+    put_core_rates(machine_core_rates(), NULL);
+  if (!machine_core_rates_fault())
+    return;
+  char why[LINE_BYTES];
+  snprintf(why, sizeof why, "the saved rates of the core are not used: %s",
+           machine_core_rates_fault());
+  putchar('\n');
+  report_missing(why, "measure them again: axon doctor --measure");
+}
+
 static void put_core(bool measure) {
   CoreRates r;
   double spread[CORE_RATE_COUNT];
   bool saved;
   if (!measure) {
-    if (machine_core_rates()->measured)
-      put_core_rates(machine_core_rates(), NULL);
+    put_saved_core();
     return;
   }
   bool measured = measure_core(&r, spread, &saved);
@@ -419,13 +443,36 @@ static void put_core(bool measure) {
     report_missing("cannot save the rates of the core", "see `cache` above");
 }
 
+static void json_flag(Buffer *out, const char *name, bool value) {
+  json_key(out, name);
+  buffer_puts(out, value ? "true" : "false");
+}
+
+/* The rates of a set of bits. */
+static void json_rate_keys(Buffer *out, const char *name, uint32_t bits) {
+  json_open(out, name, '[');
+  for (uint32_t k = 0; k < CORE_RATE_COUNT; k++)
+    if (bits >> k & 1) {
+      json_comma(out);
+      json_quote(out, core_rate_info[k].key);
+    }
+  buffer_putc(out, ']');
+}
+
 static void json_core(Buffer *out, bool measure) {
   CoreRates r = *machine_core_rates();
   double spread[CORE_RATE_COUNT];
+  const char *fault = machine_core_rates_fault();
   bool saved, measured = measure && measure_core(&r, spread, &saved);
+  uint32_t kept = 0;
+  for (uint32_t k = 0; k < CORE_RATE_COUNT && measured; k++)
+    kept |= (uint32_t)(spread[k] > MAX_RATE_SPREAD) << k;
   json_open(out, "core", '{');
-  json_key(out, "measured");
-  buffer_puts(out, r.measured ? "true" : "false");
+  json_flag(out, "measured", r.measured != 0);
+  if (measure)
+    json_flag(out, "saved", saved);
+  else if (fault)
+    json_string_field(out, "fault", fault);
   for (uint32_t k = 0; k < CORE_RATE_COUNT; k++) {
     json_key(out, core_rate_info[k].key);
     buffer_printf(out, "%.6g", *core_rate(&r, k));
@@ -434,13 +481,9 @@ static void json_core(Buffer *out, bool measure) {
   for (int k = 0; k < CORE_BOUNDARIES; k++)
     buffer_printf(out, "%s%.0f", k ? "," : "", r.cache_bytes[k]);
   buffer_puts(out, "]");
-  json_open(out, "kept", '[');
-  for (uint32_t k = 0; k < CORE_RATE_COUNT && measured; k++)
-    if (spread[k] > MAX_RATE_SPREAD) {
-      json_comma(out);
-      json_quote(out, core_rate_info[k].key);
-    }
-  buffer_puts(out, "]}");
+  json_rate_keys(out, "typical", ~r.measured);
+  json_rate_keys(out, "kept", kept);
+  buffer_putc(out, '}');
 }
 
 static void json_rates(Buffer *out, const char *name, const double rate[2]) {
@@ -451,8 +494,9 @@ static void json_rates(Buffer *out, const char *name, const double rate[2]) {
 static void put_json(bool measure) {
   static const char *const from[] = {"1", "2", "3", "memory"};
   PeakRates l;
+  bool saved = false;
   if (machine_measure_peak_rates(&l))
-    machine_save_peak_rates(&l);
+    saved = machine_save_peak_rates(&l);
   else
     l = *machine_peak_rates();
   Buffer out = {0};
@@ -463,8 +507,8 @@ static void put_json(bool measure) {
   json_int_field(&out, "cores", machine()->cores);
   json_int_field(&out, "threads", l.threads);
   json_int_field(&out, "vector_bytes", machine()->vector_bytes);
-  json_key(&out, "measured");
-  buffer_puts(&out, l.measured ? "true" : "false");
+  json_flag(&out, "measured", l.measured);
+  json_flag(&out, "saved", saved);
   json_rates(&out, "fma", l.f32_flops);
   json_rates(&out, "bf16", l.bf16_flops);
   for (int k = 0; k < LEVEL_COUNT; k++) {

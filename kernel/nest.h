@@ -196,5 +196,8 @@ void nest_print(Buffer *out, const Nest *n);
 /* Applies the steps of a schedule in text to a new nest, up to the end of the
  * text.  Returns NULL, or the error; *at is then its position in the text. */
 const char *nest_parse_schedule(Nest *n, const char *text, uint32_t *at);
+/* The place of an error in an item that begins at `begin`: that of the wrong
+ * token, or of the item if a token is missing at the end of its line. */
+uint32_t schedule_error_place(const char *text, uint32_t begin, uint32_t token);
 
 #endif

@@ -34,6 +34,8 @@ static const char *tile(StepContext *c) {
   bool is_jammed = l->run == NEST_TASK && c->step->tail == TAIL_CLAMP;
   if (l->run != NEST_SERIAL && !is_jammed)
     return refuse(c, "is not serial: tile it before it is bound or unrolled");
+  if (l->is_run && c->step->tail != TAIL_LESS)
+    return refuse(c, "is a run: its tail is less");
   if (is_jammed && c->at + 1 < n->loop_count &&
       n->loops[c->at + 1].run == NEST_TASK)
     return refuse(c, "has a task inside: only the last task can be tiled");
@@ -148,6 +150,8 @@ static const char *unroll(StepContext *c) {
   int64_t count = constant_count(c->n, c->at);
   if (l->run != NEST_SERIAL)
     return refuse(c, "is not serial");
+  if (l->is_run)
+    return refuse(c, "is a run, which stays serial");
   if (!count)
     return refuse(c, "has no constant number of iterations: tile it");
   l->count = count;
@@ -168,6 +172,8 @@ static const char *tasks(StepContext *c) {
   NestLoop *l = &n->loops[c->at];
   if (l->run != NEST_SERIAL)
     return refuse(c, "is not serial");
+  if (l->is_run)
+    return refuse(c, "is a run, which stays serial");
   for (uint32_t j = 0; j < c->at; j++)
     if (n->loops[j].run != NEST_TASK)
       return refuse(c, "is inside of a loop that is no task");

@@ -194,6 +194,16 @@ static const char *parse_step(ScheduleParser *p, NestStep *s) {
              : arena_printf(p->nest->arena, "expected %s", step_syntax[kind]);
 }
 
+uint32_t schedule_error_place(const char *text, uint32_t begin,
+                              uint32_t token) {
+  uint32_t end = token;
+  while (end > begin && isspace((unsigned char)text[end - 1]))
+    end--;
+  bool is_next_line = memchr(text + end, '\n', token - end);
+  bool continues = text[token] && end > begin && text[end - 1] == ',';
+  return text[token] && (!is_next_line || continues) ? token : begin;
+}
+
 const char *nest_parse_schedule(Nest *n, const char *text, uint32_t *at) {
   ScheduleParser p = {.nest = n, .text = text};
   const char *error = NULL;
@@ -204,7 +214,7 @@ const char *nest_parse_schedule(Nest *n, const char *text, uint32_t *at) {
     error = parse_step(&p, &s);
     if (!error)
       take(&p, ';');
-    *at = error ? p.token : begin;
+    *at = error ? schedule_error_place(text, begin, p.token) : begin;
     if (!error)
       error = nest_apply(n, &s);
     skip_blanks(&p);

@@ -1,309 +1,146 @@
-/* The rates of a core: measured, saved as text, or the reference. */
-#define _GNU_SOURCE
+/* The rates of a core: saved as text, or typical. */
 #include "machine/internal.h"
-#include "runtime/thread_pool.h"
-#include "support/clock.h"
-#include "support/mem.h"
 
-#include <math.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#ifdef __OPTIMIZE__
-#define IS_OPTIMIZED true
-#else
-#define IS_OPTIMIZED false
-#endif
-
-enum {
-  SLICES = 800,          /* of each rate */
-  CLOCK_STEPS = 1 << 14, /* additions that wait for each other */
-  MEASURED_TASKS = 1024,
-  VECTOR_ROUNDS = 1 << 11, /* of multiply-adds before each slice */
-  BUFFER_ALIGNMENT = 4096,
-  HUGE_PAGE_BYTES = 2 << 20,
-  CHUNK_BYTES = 128 << 10, /* of L3 or memory, read in one slice */
-};
-static const double slice_seconds = 5e-5;
-/* Relative change of the clock in a slice that is counted. */
-#define MAX_CLOCK_CHANGE 0.02
+enum { FILE_BYTES = 2048, FAULT_BYTES = 160 };
+/* The file has thousandths, which every locale reads. */
+static const double scale = 1000;
+static const char machine_key[] = "machine ", typical[] = "typical";
 static CoreRates reference, saved;
+static char fault[FAULT_BYTES];
 
 const CoreRateInfo core_rate_info[CORE_RATE_COUNT] = {
-#define CORE_RATE(field, key, unit, reference, text) \
-  {key, unit, text, reference},
+#define CORE_RATE(field, key, unit, reference, min, max, text) \
+  {key, unit, text, reference, min, max},
 #include "machine/core_rates.def"
 };
 
 double *core_rate(CoreRates *r, uint32_t index) {
   double *const all[] = {
-#define CORE_RATE(field, key, unit, reference, text) &r->field,
+#define CORE_RATE(field, key, unit, reference, min, max, text) &r->field,
 #include "machine/core_rates.def"
   };
   return all[index];
 }
 
-/* ---- slices ---- */
-
-typedef enum CoreBenchmark { /* in the order of core_rates.def */
-                             BENCH_CLOCK,
-                             BENCH_FMA_F32,
-                             BENCH_FMA_F64,
-                             BENCH_FMA_BF16,
-                             BENCH_LATENCY,
-                             BENCH_LOADS,
-                             BENCH_STORES,
-                             BENCH_ISSUE,
-                             BENCH_L2,
-                             BENCH_L3,
-                             BENCH_MEMORY,
-                             BENCH_TASK,
-} CoreBenchmark;
-
-typedef struct CoreBench {
-  Microbenchmarks kernels;
-  char *buffer;
-  size_t bytes[CORE_BOUNDARIES + 1]; /* that fit in L1, L2, L3, and memory */
-  size_t at[CORE_BOUNDARIES + 1];    /* the next chunk of each */
-  int64_t rounds[CORE_RATE_COUNT];   /* of a slice */
-  volatile double sink;
-} CoreBench;
-
-/* Additions that wait for each other take one cycle each. */
-static void count_cycles(int64_t cycles) {
-  uint64_t x = 1;
-  for (int64_t i = 0; i < cycles; i += 8)
-    _Pragma("GCC unroll 8") for (int k = 0; k < 8; k++) {
-      x += 3;
-      __asm__ volatile("" : "+r"(x));
-    }
+bool core_rate_is_measured(const CoreRates *r, uint32_t index) {
+  return r->measured >> index & 1;
 }
 
-static void issue(int64_t rounds) {
-  for (int64_t i = 0; i < rounds; i++)
-    __asm__ volatile(".rept 64\n nop\n .endr");
-}
-
-static int nothing(void *context, int64_t begin, int64_t end) {
-  (void)context, (void)begin, (void)end;
-  return 0;
-}
-
-/* Reads the next chunk of the data that a level of memory holds. */
-static void read_chunk(CoreBench *b, int level) {
-  if (b->at[level] + CHUNK_BYTES > b->bytes[level])
-    b->at[level] = 0;
-  b->kernels.load(b->buffer + b->at[level], CHUNK_BYTES);
-  b->at[level] += CHUNK_BYTES;
-}
-
-/* Runs a number of rounds.  Returns what they count: vectors, instructions,
- * bytes, or tasks. */
-static double run_rounds(CoreBench *b, CoreBenchmark which, int64_t rounds) {
-  const Microbenchmarks *k = &b->kernels;
-  size_t l1 = b->bytes[0];
-  double all = (double)rounds;
-  switch (which) {
-  case BENCH_CLOCK:
-    count_cycles(rounds * CLOCK_STEPS);
-    return all * CLOCK_STEPS;
-  case BENCH_FMA_F32:
-    b->sink = k->multiply_add(rounds);
-    return all * k->flops_per_round / (2 * (k->vector_bytes / 4));
-  case BENCH_FMA_F64:
-    b->sink = k->multiply_add_f64(rounds);
-    return all * MICRO_STEPS;
-  case BENCH_FMA_BF16:
-    b->sink = k->dot_bf16(rounds);
-    return all * k->bf16_flops_per_round / (4 * (k->vector_bytes / 4));
-  case BENCH_LATENCY:
-    b->sink = k->dependent(rounds);
-    return all * MICRO_STEPS;
-  case BENCH_LOADS:
-  case BENCH_STORES:
-    for (int64_t i = 0; i < rounds; i++)
-      which == BENCH_LOADS ? k->load(b->buffer, l1) : k->store(b->buffer, l1);
-    return all * (double)(l1 / k->vector_bytes);
-  case BENCH_ISSUE:
-    issue(rounds);
-    return all * 64;
-  case BENCH_L2:
-  case BENCH_L3:
-  case BENCH_MEMORY:
-    for (int64_t i = 0; i < rounds; i++)
-      read_chunk(b, which - BENCH_L2 + 1);
-    return all * CHUNK_BYTES;
-  case BENCH_TASK:
-    for (int64_t i = 0; i < rounds; i++)
-      thread_pool_parallel_for(MEASURED_TASKS, 1, nothing, NULL, NULL);
-    return all * MEASURED_TASKS / thread_pool_size();
-  }
-  return 0;
-}
-
-static double probe_clock(void) {
-  double start = clock_seconds();
-  count_cycles(CLOCK_STEPS);
-  return (clock_seconds() - start) / CLOCK_STEPS;
-}
-
-/* Cycles of one vector, instruction, byte or task; of the clock, seconds of one
- * cycle.  The clock is measured before and after, since it varies: wide vectors
- * lower it for some time.  Returns HUGE_VAL if it changed in the slice, or if
- * another program ran. */
-static double time_slice(CoreBench *b, uint32_t which) {
-  b->sink = b->kernels.multiply_add(VECTOR_ROUNDS);
-  if (which == BENCH_L2 || which == BENCH_L3) /* other slices replaced it */
-    for (size_t i = 0; i < b->bytes[which - BENCH_L2 + 1]; i += CHUNK_BYTES)
-      read_chunk(b, which - BENCH_L2 + 1);
-  double before = probe_clock(), start = clock_seconds();
-  double count = run_rounds(b, (CoreBenchmark)which, b->rounds[which]);
-  double seconds = clock_seconds() - start, after = probe_clock();
-  if (fabs(before - after) > MAX_CLOCK_CHANGE * fmin(before, after))
-    return HUGE_VAL;
-  double cycle = (before + after) / 2;
-  return which == BENCH_CLOCK ? cycle : seconds / count / cycle;
-}
-
-/* Finds the rounds that take as long as a slice. */
-static void calibrate(CoreBench *b, uint32_t which) {
-  double seconds = 0;
-  for (b->rounds[which] = 1; seconds < slice_seconds / 2;
-       b->rounds[which] *= 2) {
-    double start = clock_seconds();
-    run_rounds(b, (CoreBenchmark)which, b->rounds[which]);
-    seconds = clock_seconds() - start;
-  }
-}
-
-/* ---- measurement ---- */
-
-static size_t whole_chunks(size_t bytes) {
-  return bytes / CHUNK_BYTES * CHUNK_BYTES;
-}
-
-static bool can_measure(const CoreBench *b, uint32_t which) {
-  if (which == BENCH_FMA_BF16)
-    return b->kernels.dot_bf16 != NULL;
-  return which < BENCH_L2 || which > BENCH_MEMORY ||
-         b->bytes[which - BENCH_L2 + 1] > 0;
-}
-
-static int by_size(const void *x, const void *y) {
-  double a = *(const double *)x, b = *(const double *)y;
-  return (a > b) - (a < b);
-}
-
-/* A low quantile of slices. */
-static double low_quantile(double *of) {
-  qsort(of, SLICES / 2, sizeof *of, by_size);
-  return of[SLICES / 2 / 16];
-}
-
-typedef double SliceTimes[CORE_RATE_COUNT][2][SLICES / 2];
-
-/* Times two sets of slices.  The rates take turns, and the sets, too, so that
- * all see the same disturbances.  Reading memory replaces what the caches hold,
- * so that it comes last. */
-static void time_all(CoreBench *b, SliceTimes times) {
-  for (uint32_t k = 0; k < CORE_RATE_COUNT; k++)
-    if (can_measure(b, k))
-      calibrate(b, k);
-  for (int memory = 0; memory < 2; memory++)
-    for (int slice = 0; slice < SLICES; slice++)
-      for (uint32_t k = 0; k < CORE_RATE_COUNT; k++)
-        if ((k == BENCH_MEMORY) == memory && can_measure(b, k))
-          times[k][slice & 1][slice / 2] = time_slice(b, k);
-}
-
-/* The rate of a time in cycles: a number per cycle, or cycles. */
-static double rate_of(uint32_t which, double time) {
-  return which == BENCH_LATENCY || which == BENCH_TASK ? time : 1 / time;
-}
-
-bool machine_measure_core(CoreRates *out, double spread[CORE_RATE_COUNT]) {
-  const Machine *m = machine();
-  CoreBench b = {.kernels = machine_microbenchmarks(m->vector_bytes)};
-  size_t all = 4 * m->cache_bytes[2];
-  all = all < ((size_t)64 << 20) ? (size_t)64 << 20 : all;
-  all = all < m->memory_bytes / 8 ? all : (size_t)(m->memory_bytes / 8);
-  size_t l1 = m->cache_bytes[0] ? m->cache_bytes[0] : (size_t)32 << 10;
-  b.bytes[0] = l1 / 2 / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
-  b.bytes[1] = m->cache_bytes[1] >= 2 * CHUNK_BYTES ? CHUNK_BYTES : 0;
-  /* Far more than L2 holds, and little enough to stay in a shared L3. */
-  size_t l3 = whole_chunks(m->cache_bytes[2] / 2);
-  b.bytes[2] = l3 < 4 * m->cache_bytes[1] ? l3 : 4 * m->cache_bytes[1];
-  b.bytes[CORE_BOUNDARIES] = whole_chunks(all);
-  char *memory = IS_OPTIMIZED
-                     ? mem_try_alloc(b.bytes[CORE_BOUNDARIES] + HUGE_PAGE_BYTES)
-                     : NULL;
-  if (!memory)
-    return false;
-  b.buffer = memory + (-(uintptr_t)memory & (HUGE_PAGE_BYTES - 1));
-  madvise(b.buffer, b.bytes[CORE_BOUNDARIES],
-          MADV_HUGEPAGE); /* a hint; the system may ignore it */
-  memset(b.buffer, 0, b.bytes[CORE_BOUNDARIES]);
-  SliceTimes *times = mem_try_alloc(sizeof *times);
-  if (times)
-    time_all(&b, *times);
-  mem_free(memory);
-  if (!times)
-    return false;
-  *out = *machine_reference_rates();
-  out->measured = true;
-  for (uint32_t k = 0; k < CORE_RATE_COUNT; k++) {
-    spread[k] = 0;
-    if (!can_measure(&b, k))
-      continue;
-    double x = low_quantile((*times)[k][0]), y = low_quantile((*times)[k][1]);
-    bool is_measured = x < HUGE_VAL && y < HUGE_VAL;
-    spread[k] = is_measured ? fabs(x - y) / fmin(x, y) : HUGE_VAL;
-    if (is_measured)
-      *core_rate(out, k) = rate_of(k, fmin(x, y));
-  }
-  mem_free(times);
-  return true;
+bool core_rate_is_possible(uint32_t index, double rate) {
+  return rate >= core_rate_info[index].min && rate <= core_rate_info[index].max;
 }
 
 /* ---- the file ---- */
 
-/* Lines of a key and a value in thousandths, which every locale reads.  All
- * must be there. */
-static bool load_rates(CoreRates *r) {
-  FILE *in = machine_file_read("core");
-  if (!in)
-    return false;
-  bool good = true;
-  for (uint32_t k = 0; k < CORE_RATE_COUNT && good; k++) {
-    char key[32];
-    long long value;
-    good = fscanf(in, "%31s %lld", key, &value) == 2 && value > 0 &&
-           strcmp(key, core_rate_info[k].key) == 0;
-    if (good)
-      *core_rate(r, k) = (double)value / 1000;
+/* A line with the machine, a line for each rate, and `end`. */
+static size_t put_rates(CoreRates *r, char text[FILE_BYTES]) {
+  char identity[MACHINE_TEXT];
+  machine_identity(identity);
+  size_t len =
+      (size_t)snprintf(text, FILE_BYTES, "%s%s\n", machine_key, identity);
+  for (uint32_t k = 0; k < CORE_RATE_COUNT; k++) {
+    len += (size_t)snprintf(text + len, FILE_BYTES - len, "%s ",
+                            core_rate_info[k].key);
+    len +=
+        (size_t)(core_rate_is_measured(r, k)
+                     ? snprintf(text + len, FILE_BYTES - len, "%lld\n",
+                                (long long)(*core_rate(r, k) * scale))
+                     : snprintf(text + len, FILE_BYTES - len, "%s\n", typical));
   }
+  return len + (size_t)snprintf(text + len, FILE_BYTES - len, "end\n");
+}
+
+/* Takes the next line. NULL: it is not complete. */
+static char *take_line(char **at) {
+  char *line = *at, *end = strchr(line, '\n');
+  if (!end)
+    return NULL;
+  *end = '\0';
+  *at = end + 1;
+  return line;
+}
+
+/* Reads the line of rate k. */
+static bool take_rate(CoreRates *r, uint32_t k, const char *line) {
+  const CoreRateInfo *info = &core_rate_info[k];
+  size_t len = strlen(info->key);
+  if (!line || strncmp(line, info->key, len) != 0 || line[len] != ' ') {
+    snprintf(fault, sizeof fault, "line %u is not that of `%s`", k + 2,
+             info->key);
+    return false;
+  }
+  const char *text = line + len + 1;
+  if (strcmp(text, typical) == 0)
+    return true;
+  char *end;
+  errno = 0;
+  double rate = (double)strtoll(text, &end, 10) / scale;
+  if (errno || end == text || *end || !core_rate_is_possible(k, rate)) {
+    snprintf(fault, sizeof fault,
+             "`%s %.20s` is not a number of thousandths from %.0f to %.0f",
+             info->key, text, info->min * scale, info->max * scale);
+    return false;
+  }
+  *core_rate(r, k) = rate;
+  r->measured |= (uint32_t)1 << k;
+  return true;
+}
+
+static bool read_rates(CoreRates *r, char *at) {
+  char identity[MACHINE_TEXT];
+  machine_identity(identity);
+  char *line = take_line(&at);
+  size_t len = sizeof machine_key - 1;
+  if (!line || strncmp(line, machine_key, len) != 0 ||
+      strcmp(line + len, identity) != 0) {
+    snprintf(fault, sizeof fault, "it is not that of this machine");
+    return false;
+  }
+  for (uint32_t k = 0; k < CORE_RATE_COUNT; k++)
+    if (!take_rate(r, k, take_line(&at)))
+      return false;
+  line = take_line(&at);
+  if (!line || strcmp(line, "end") != 0 || *at) {
+    snprintf(fault, sizeof fault, "it does not end with `end`");
+    return false;
+  }
+  return true;
+}
+
+/* Reads the saved rates, or takes the reference.  A file that cannot be right
+ * counts as none. */
+static void load_rates(CoreRates *r) {
+  *r = *machine_reference_rates();
+  fault[0] = '\0';
+  FILE *in = machine_file_read(MACHINE_CORE);
+  if (!in)
+    return;
+  char text[FILE_BYTES];
+  size_t len = fread(text, 1, sizeof text - 1, in);
+  text[len] = '\0';
   fclose(in);
-  r->measured = good;
-  return good;
+  if (!read_rates(r, text))
+    *r = *machine_reference_rates();
 }
 
 bool machine_save_core_rates(CoreRates *r,
                              const double spread[CORE_RATE_COUNT]) {
-  CoreRates before = *machine_reference_rates();
-  if (!load_rates(&before))
-    before = *machine_reference_rates();
-  char text[CORE_RATE_COUNT * 48];
-  size_t len = 0;
+  CoreRates before;
+  load_rates(&before);
   for (uint32_t k = 0; k < CORE_RATE_COUNT; k++) {
-    if (spread[k] > MAX_RATE_SPREAD)
-      *core_rate(r, k) = *core_rate(&before, k);
-    len += (size_t)snprintf(text + len, sizeof text - len, "%s %lld\n",
-                            core_rate_info[k].key,
-                            (long long)(*core_rate(r, k) * 1000));
+    uint32_t bit = (uint32_t)1 << k;
+    if (core_rate_is_measured(r, k) && spread[k] <= MAX_RATE_SPREAD)
+      continue;
+    *core_rate(r, k) = *core_rate(&before, k);
+    r->measured = (r->measured & ~bit) | (before.measured & bit);
   }
-  return machine_file_write("core", text, len);
+  char text[FILE_BYTES];
+  return machine_file_write(MACHINE_CORE, text, put_rates(r, text));
 }
 
 /* ---- what the model reads ---- */
@@ -325,14 +162,17 @@ const CoreRates *machine_reference_rates(void) {
   return &reference;
 }
 
-static void load_or_refer(void) {
-  saved = *machine_reference_rates();
-  if (!load_rates(&saved))
-    saved = *machine_reference_rates();
+static void load_saved(void) {
+  load_rates(&saved);
 }
 
 const CoreRates *machine_core_rates(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, load_or_refer);
+  pthread_once(&once, load_saved);
   return &saved;
+}
+
+const char *machine_core_rates_fault(void) {
+  machine_core_rates();
+  return fault[0] ? fault : NULL;
 }

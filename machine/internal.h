@@ -29,11 +29,37 @@ typedef struct Microbenchmarks {
 enum { MICRO_STEPS = 12 };
 Microbenchmarks machine_microbenchmarks(uint32_t vector_bytes);
 
+/* ---- benchmark_buffer.c ---- */
+
+typedef struct BenchmarkBuffer {
+  char *memory; /* to be freed */
+  char *at;     /* the first whole huge page */
+  size_t bytes; /* whole huge pages */
+} BenchmarkBuffer;
+
+/* Memory that exceeds the last cache `caches` times, as far as the machine has
+ * it.  Returns false if there is none, or if this build is not optimized: its
+ * rates would be too low. */
+bool benchmark_buffer_new(BenchmarkBuffer *b, size_t caches);
+
+/* ---- core_rates.c ---- */
+
+/* Returns true if some core may have this rate. */
+bool core_rate_is_possible(uint32_t index, double rate);
+
 /* ---- peak_rates.c: files of the machine, in the folder of artifacts ---- */
 
-/* Opens the file `kind` of this machine to read; NULL if there is none. */
-FILE *machine_file_read(const char *kind);
+typedef enum MachineFile {
+  MACHINE_PEAK, /* of this number of threads, on the cores of this process */
+  MACHINE_CORE, /* of one core, for any number of threads */
+} MachineFile;
+enum { MACHINE_TEXT = 256 };
+/* What all rates of a machine depend on: version, processor, caches and
+ * vectors; a line. */
+void machine_identity(char text[MACHINE_TEXT]);
+/* Opens a file of this machine to read; NULL if there is none. */
+FILE *machine_file_read(MachineFile which);
 /* Replaces it.  Returns false if no folder is available. */
-bool machine_file_write(const char *kind, const char *text, size_t len);
+bool machine_file_write(MachineFile which, const char *text, size_t len);
 
 #endif

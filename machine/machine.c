@@ -6,11 +6,14 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "runtime/runtime.h"
 
+/* More than a cache has. */
+#define MAX_CACHE_BYTES ((unsigned long long)1 << 40)
 static Machine detected;
 
 static int processors(void) {
@@ -91,11 +94,26 @@ static void detect_caches(size_t cache[3]) {
       cache[level] = sysconf_size(names[level]);
 }
 
+bool machine_read_caches(const char *text, size_t cache[3]) {
+  unsigned long long of[3];
+  int len = 0;
+  if (strchr(text, '-') ||
+      sscanf(text, "%llu,%llu,%llu%n", &of[0], &of[1], &of[2], &len) != 3 ||
+      text[len] || !of[0] || of[0] > of[1] || of[1] > of[2] ||
+      of[2] > MAX_CACHE_BYTES)
+    return false;
+  for (int level = 0; level < 3; level++)
+    cache[level] = (size_t)of[level];
+  return true;
+}
+
 static void detect_machine(void) {
   detected.cores = count_cores();
   detected.processors = processors();
   detected.memory_bytes = memory_limit();
-  detect_caches(detected.cache_bytes);
+  const char *caches = getenv("AXON_CACHES");
+  if (!caches || !machine_read_caches(caches, detected.cache_bytes))
+    detect_caches(detected.cache_bytes);
   detected.cache_line_bytes = sysconf_size(_SC_LEVEL1_DCACHE_LINESIZE);
   if (!detected.cache_line_bytes)
     detected.cache_line_bytes = 64;

@@ -23,6 +23,9 @@ typedef struct Machine {
 
 /* The machine.  Detected once; callable from any thread. */
 const Machine *machine(void);
+/* Reads sizes in bytes, "L1,L2,L3", none of which is 0 or less than that of the
+ * level before.  AXON_CACHES sets them, in place of those of the system. */
+bool machine_read_caches(const char *text, size_t cache[3]);
 
 typedef enum MemoryLevel {
   LEVEL_L1,
@@ -76,7 +79,7 @@ enum { CORE_BOUNDARIES = 3 };
 
 /* What one core does per cycle; see core_rates.def. */
 typedef struct CoreRates {
-  bool measured; /* false: the reference */
+  uint32_t measured; /* bits, by rate; 0: the reference, a typical value */
   double clock_hz;
   double fma_per_cycle[CORE_TYPE_COUNT]; /* vectors */
   double fma_latency;                    /* cycles */
@@ -89,25 +92,33 @@ typedef struct CoreRates {
 enum { CORE_RATE_COUNT = 12 };
 typedef struct CoreRateInfo {
   const char *key, *unit, *text;
-  double reference;
+  double reference, min, max;
 } CoreRateInfo;
 extern const CoreRateInfo core_rate_info[CORE_RATE_COUNT];
 /* The rate of this number. */
 double *core_rate(CoreRates *r, uint32_t index);
+/* False: it is a typical value. */
+bool core_rate_is_measured(const CoreRates *r, uint32_t index);
 
 /* Rates that no measurement changes.  Choices that change the order of the
  * terms of a sum use them, so that results do not depend on measurements. */
 const CoreRates *machine_reference_rates(void);
-/* The rates that `axon doctor --measure` saved for this processor; otherwise
- * the reference.  Reads a file once; never measures. */
+/* The rates that `axon doctor --measure` saved for this version, processor and
+ * its caches, with any number of threads; otherwise the reference.  Reads a
+ * file once; never measures. */
 const CoreRates *machine_core_rates(void);
-/* Measures the rates in one thread, in short slices of which the fastest count.
- * Takes about two seconds.  spread: by rate, the relative difference between
- * two halves of the slices.  Returns false if there is no memory, or if this
- * build is not optimized. */
+/* Why the file with saved rates is not used; NULL: it is, or there is none. */
+const char *machine_core_rates_fault(void);
+/* Measures the rates in one thread, in short slices of which the fastest count,
+ * and the start of a task in all.  Takes about two seconds.  spread: by rate,
+ * the relative difference between two halves of the slices; HUGE_VAL if other
+ * programs disturbed all of them.  A rate that this process cannot measure is
+ * that of the reference.  Returns false if there is no memory, or if this build
+ * is not optimized. */
 bool machine_measure_core(CoreRates *out, double spread[CORE_RATE_COUNT]);
 /* Saves the rates for later processes.  A rate whose spread exceeds
- * MAX_RATE_SPREAD keeps its earlier value: saved, or the reference.
+ * MAX_RATE_SPREAD, or that was not measured, keeps its earlier value: saved, or
+ * the reference.
  * Returns false if no folder is available. */
 bool machine_save_core_rates(CoreRates *r,
                              const double spread[CORE_RATE_COUNT]);

@@ -1,7 +1,5 @@
 /* Measures the peak rates of the machine. */
-#define _GNU_SOURCE
 #include <string.h>
-#include <sys/mman.h>
 
 #include "machine/internal.h"
 #include "runtime/thread_pool.h"
@@ -11,15 +9,10 @@
 enum {
   TRIALS = 4, /* measurements; the best counts, since other programs may run */
   FORK_TRIALS = 2000,
-  KERNEL_STEP_BYTES = 256,   /* bytes per step of a kernel */
-  HUGE_PAGE_BYTES = 2 << 20, /* bytes of a huge page */
+  KERNEL_STEP_BYTES = 256, /* bytes per step of a kernel */
+  /* bytes of memory, as last caches: two cores may have one cache each */
+  MEASURED_CACHES = 8,
 };
-/* The rates of a build without optimization are not those of the machine. */
-#ifdef __OPTIMIZE__
-#define IS_OPTIMIZED true
-#else
-#define IS_OPTIMIZED false
-#endif
 static const double trial_seconds = 2e-3; /* seconds of one measurement */
 
 typedef struct Benchmark {
@@ -159,15 +152,6 @@ static void measure_bandwidth(Benchmark *j, size_t max_bytes, PeakRates *out) {
   }
 }
 
-/* Bytes that exceed the caches by far: two cores may have one cache each. */
-static size_t choose_buffer_bytes(void) {
-  const Machine *m = machine();
-  size_t min = (size_t)64 << 20, max_bytes = (size_t)512 << 20;
-  size_t bytes = 8 * m->cache_bytes[2];
-  bytes = bytes < min ? min : bytes > max_bytes ? max_bytes : bytes;
-  return bytes < m->memory_bytes / 8 ? bytes : (size_t)(m->memory_bytes / 8);
-}
-
 static double measure_fork_join(Benchmark *j) {
   int threads = thread_pool_size();
   j->kind = BENCH_FORK_JOIN;
@@ -182,23 +166,18 @@ static double measure_fork_join(Benchmark *j) {
 }
 
 bool machine_measure_peak_rates(PeakRates *out) {
-  if (!IS_OPTIMIZED)
-    return false;
-  size_t bytes = choose_buffer_bytes() / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-  char *memory = mem_try_alloc(bytes + HUGE_PAGE_BYTES);
-  if (!memory)
+  BenchmarkBuffer buffer;
+  if (!benchmark_buffer_new(&buffer, MEASURED_CACHES))
     return false;
   *out = (PeakRates){.measured = true, .threads = thread_pool_size()};
   Benchmark j = {.kernels = machine_microbenchmarks(machine()->vector_bytes),
-                 .kind = BENCH_FIRST_TOUCH};
-  j.buffer = memory + (-(uintptr_t)memory & (HUGE_PAGE_BYTES - 1));
-  madvise(j.buffer, bytes,
-          MADV_HUGEPAGE); /* a hint; the system may ignore it */
-  j.bytes_per_thread = bytes / (size_t)out->threads;
+                 .kind = BENCH_FIRST_TOUCH,
+                 .buffer = buffer.at,
+                 .bytes_per_thread = buffer.bytes / (size_t)out->threads};
   time_run(&j, out->threads);
   measure_flops(&j, out);
-  measure_bandwidth(&j, bytes, out);
+  measure_bandwidth(&j, buffer.bytes, out);
   out->fork_join_seconds = measure_fork_join(&j);
-  mem_free(memory);
+  mem_free(buffer.memory);
   return true;
 }

@@ -67,21 +67,30 @@ static double fixed_point_scale(int i) {
   return i + 1 < RATE_COUNT ? 1 : 1e12;
 }
 
-static uint64_t machine_hash(void) {
+void machine_identity(char text[MACHINE_TEXT]) {
   const Machine *m = machine();
-  char text[512];
-  int len = snprintf(text, sizeof text, "%s|%s|%zu %zu %zu|%u|%d|%d",
-                     AXON_VERSION, m->cpu_name, m->cache_bytes[0],
-                     m->cache_bytes[1], m->cache_bytes[2], m->vector_bytes,
-                     m->cores, thread_pool_size());
-  return XXH3_64bits(text, (size_t)len);
+  snprintf(text, MACHINE_TEXT, "%s|%s|%zu %zu %zu|%u", AXON_VERSION,
+           m->cpu_name, m->cache_bytes[0], m->cache_bytes[1], m->cache_bytes[2],
+           m->vector_bytes);
+}
+
+static uint64_t machine_hash(MachineFile which) {
+  char text[MACHINE_TEXT + 32];
+  machine_identity(text);
+  size_t len = strlen(text);
+  if (which == MACHINE_PEAK)
+    len += (size_t)snprintf(text + len, sizeof text - len, "|%d|%d",
+                            machine()->cores, thread_pool_size());
+  return XXH3_64bits(text, len);
 }
 
 /* Opens the folder of artifacts; -1 if there is none. */
-static int find_file(const char *kind, char name[NAME], bool make) {
+static int find_file(MachineFile which, char name[NAME], bool make) {
+  static const char *const kinds[] = {
+      [MACHINE_PEAK] = "machine", [MACHINE_CORE] = "core"};
   char path[ARTIFACT_PATH_BYTES];
-  snprintf(name, NAME, "%s-%016llx.txt", kind,
-           (unsigned long long)machine_hash());
+  snprintf(name, NAME, "%s-%016llx.txt", kinds[which],
+           (unsigned long long)machine_hash(which));
   return artifact_open_root(path, make);
 }
 
@@ -93,9 +102,9 @@ static FILE *open_in(int folder, const char *name, int flags, const char *how) {
   return out;
 }
 
-FILE *machine_file_read(const char *kind) {
+FILE *machine_file_read(MachineFile which) {
   char name[NAME];
-  int folder = find_file(kind, name, false);
+  int folder = find_file(which, name, false);
   FILE *in =
       folder < 0 ? NULL : open_in(folder, name, O_RDONLY | O_NONBLOCK, "r");
   if (folder >= 0)
@@ -103,9 +112,9 @@ FILE *machine_file_read(const char *kind) {
   return in;
 }
 
-bool machine_file_write(const char *kind, const char *text, size_t len) {
+bool machine_file_write(MachineFile which, const char *text, size_t len) {
   char name[NAME];
-  int folder = find_file(kind, name, true);
+  int folder = find_file(which, name, true);
   if (folder < 0)
     return false;
   bool good = trust_replace(folder, name, 0600, text, len);
@@ -113,8 +122,23 @@ bool machine_file_write(const char *kind, const char *text, size_t len) {
   return good;
 }
 
+/* Returns true if a machine may have these rates: less than an exabyte, or an
+ * exaflop, per second.  Machines may lack a cache, or bf16. */
+static bool are_possible(PeakRates *l) {
+  double *rate_refs[RATE_COUNT];
+  list_rates(l, rate_refs);
+  bool good = l->fork_join_seconds <= 1;
+  for (int i = 0; i < RATE_COUNT; i++)
+    good &= *rate_refs[i] >= 0 && *rate_refs[i] < 1e18;
+  for (int all = 0; all < 2; all++)
+    good &= l->f32_flops[all] > 0 && l->nontemporal_bandwidth[all] > 0 &&
+            l->read_bandwidth[LEVEL_DRAM][all] > 0 &&
+            l->copy_bandwidth[LEVEL_DRAM][all] > 0;
+  return good;
+}
+
 static bool load_rates(PeakRates *l) {
-  FILE *in = machine_file_read("machine");
+  FILE *in = machine_file_read(MACHINE_PEAK);
   if (!in)
     return false;
   double *rate_refs[RATE_COUNT];
@@ -126,6 +150,7 @@ static bool load_rates(PeakRates *l) {
     *rate_refs[i] = good ? (double)whole / fixed_point_scale(i) : 0;
   }
   fclose(in);
+  good = good && are_possible(l);
   l->measured = good;
   l->threads = thread_pool_size();
   return good;
@@ -154,7 +179,7 @@ bool machine_save_peak_rates(PeakRates *rates) {
   for (int i = 0; i < RATE_COUNT; i++)
     len += (size_t)snprintf(text + len, sizeof text - len, "%lld\n",
                             (long long)(*rate_refs[i] * fixed_point_scale(i)));
-  return machine_file_write("machine", text, len);
+  return machine_file_write(MACHINE_PEAK, text, len);
 }
 
 static void load_or_estimate(void) {

@@ -207,6 +207,17 @@ static void put_saved(Buffer *out, const SavedCall *call) {
   buffer_putc(out, ']');
 }
 
+/* The rates of the cost model that were not measured. */
+static void put_typical_rates(Buffer *out) {
+  json_open(out, "typical_rates", '[');
+  for (uint32_t k = 0; k < CORE_RATE_COUNT; k++)
+    if (!core_rate_is_measured(machine_core_rates(), k)) {
+      json_comma(out);
+      json_quote(out, core_rate_info[k].key);
+    }
+  buffer_putc(out, ']');
+}
+
 static void put_totals(Buffer *out, const PlanRecorder *recorder,
                        const PlanStyle *s) {
   PlanTotals t = plan_totals(recorder);
@@ -223,6 +234,7 @@ static void put_totals(Buffer *out, const PlanRecorder *recorder,
     json_int_field(out, "compiled", t.compiled);
     json_int_field(out, "found", t.cache_hits);
     put_flag(out, "limits_measured", machine_peak_rates()->measured);
+    put_typical_rates(out);
   }
   buffer_putc(out, '}');
 }

@@ -501,6 +501,28 @@ static void put_saved(Buffer *out, const SavedCall *call, bool has_others,
   buffer_free(&text);
 }
 
+/* The rates of the cost model that are typical values. */
+static void put_typical_rates(Buffer *out, const PlanStyle *s) {
+  const CoreRates *r = machine_core_rates();
+  Buffer text = {0};
+  if (!r->measured) {
+    put_line(out, s, "rates",
+             "of the model are typical; run `axon doctor --measure` to measure "
+             "them");
+    return;
+  }
+  for (uint32_t k = 0; k < CORE_RATE_COUNT; k++)
+    if (!core_rate_is_measured(r, k))
+      buffer_printf(&text, "%s%s",
+                    text.len ? "; "
+                             : "of the model that are "
+                               "typical: ",
+                    core_rate_info[k].text);
+  if (text.len)
+    put_line(out, s, "rates", text.text);
+  buffer_free(&text);
+}
+
 static void put_totals(Buffer *out, const PlanRecorder *recorder,
                        const PlanStyle *s) {
   PlanTotals t = plan_totals(recorder);
@@ -536,9 +558,12 @@ static void put_totals(Buffer *out, const PlanRecorder *recorder,
     text.len = 0;
     buffer_printf(&text, "of a typical %s GPU", s->arch);
     put_line(out, s, "limits", text.text);
-  } else if (!machine_peak_rates()->measured)
-    put_line(out, s, "limits",
-             "are estimates; run `axon doctor` to measure them");
+  } else {
+    if (!machine_peak_rates()->measured)
+      put_line(out, s, "limits",
+               "are estimates; run `axon doctor` to measure them");
+    put_typical_rates(out, s);
+  }
   buffer_free(&text);
 }
 

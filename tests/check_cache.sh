@@ -128,7 +128,8 @@ ls "$work"/kept/*/kernel.c >/dev/null || fail 'AXON_CC_DEBUG: no source'
 
 # Invalid settings.
 for setting in AXON_TARGET=abacus AXON_TINY=some AXON_TINY=-1 AXON_STREAM=far \
-  AXON_VECTOR=8 AXON_VECTOR=wide AXON_KEEP=all AXON_POOL=none \
+  AXON_VECTOR=8 AXON_VECTOR=wide AXON_CACHES=1,2 AXON_CACHES=2,1,3 \
+  AXON_CACHES=1,2,-3 AXON_KEEP=all AXON_POOL=none \
   AXON_TF32=maybe AXON_TF32=2 AXON_THREADS=0 \
   AXON_THREADS=two AXON_CACHE_LIMIT=much AXON_CC_SECONDS=0 \
   AXON_CC_SECONDS=soon AXON_OPTIMIZE=soon AXON_FILE_LIMIT=little; do

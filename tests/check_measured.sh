@@ -1,5 +1,7 @@
 #!/bin/bash
-# Measured rates of a core change schedules, but no digit of a result.
+# Measured rates of a core change schedules, but no digit of a result.  They
+# hold for any number of threads; a file of them that cannot be right is not
+# used.
 set -u
 . "$(dirname "$0")/lib.sh"
 need_compiler
@@ -29,14 +31,36 @@ results() { # results NAME: runs the program, and prints its schedules
   "$AXON" plan --schedule a.axn >"$1.axs" 2>/dev/null
 }
 results typical
-"$AXON" doctor --measure >doctor.out
+"$AXON" plan a.axn 2>&1 | grep -q 'rates.*of the model are typical' ||
+  fail 'axon plan: no line about typical rates'
+AXON_THREADS=3 "$AXON" doctor --measure >doctor.out
 grep -q '^core, per cycle' doctor.out || {
   grep -q 'without optimization' doctor.out &&
     echo 'skipped: built without optimization' && exit 0
   fail "doctor: $(tail -5 doctor.out)"
 }
 file=$(echo cache/axon/core-*.txt)
-[ "$(wc -l <"$file")" = 12 ] || fail "rates: $(cat "$file")"
+[ "$(wc -l <"$file")" = 14 ] || fail "rates: $(cat "$file")"
+grep -q 'inf ' doctor.out && fail "a difference of inf: $(cat doctor.out)"
+
+# the same rates with other threads; one thread starts no task
+for threads in 1 2 7; do
+  AXON_THREADS=$threads "$AXON" doctor --json >doctor.json
+  grep -q '"core":{"measured":true' doctor.json ||
+    fail "$threads threads: the rates are lost: $(cat doctor.json)"
+done
+mkdir one
+XDG_CACHE_HOME=$work/one AXON_THREADS=1 "$AXON" doctor --measure >one.out
+grep -q 'starting a task .* (typical)' one.out ||
+  fail "one thread measured the start of a task: $(cat one.out)"
+# those that are typical in the file are so in the plan
+sed -i 's/^task .*/task typical/; s/^l2_l3 .*/l2_l3 typical/' "$file"
+"$AXON" plan a.axn 2>/dev/null | tr -s ' \n' ' ' |
+  grep -q 'that are typical: .*from level 3; starting a task' ||
+  fail 'axon plan: no line about the rates that are typical'
+"$AXON" doctor | grep -q 'from level 3 .* (typical)' ||
+  fail 'axon doctor: no word about a typical rate'
+sed -i 's/^task .*/task 400000/; s/^l2_l3 .*/l2_l3 9000/' "$file"
 results measured
 cp "$file" rates
 # machines that do not exist
@@ -55,8 +79,35 @@ for name in slow_fma slow_loads no_caches slow_tasks; do
   cmp -s typical.axs "$name.axs" && same=$((same + 1))
 done
 [ $same -lt 4 ] || fail 'the rates change no schedule'
-# a damaged file counts as none
-echo 'clock x' >"$file"
-results damaged
-cmp -s typical.axs damaged.axs || fail 'a damaged file is read'
+# a file that cannot be right counts as none, and axon doctor says why
+unused() { # unused WHY WHAT: the file is $file
+  "$AXON" doctor >doctor.out && fail "$2: axon doctor succeeds"
+  grep -q "rates of the core are not used: $1" doctor.out ||
+    fail "$2: $(cat doctor.out)"
+  "$AXON" plan --schedule a.axn >unused.axs 2>/dev/null
+  cmp -s typical.axs unused.axs || fail "$2: the file is read"
+}
+for value in -5 0 nan inf 1e300 99999999999999999999 '' x '2 2'; do
+  sed "s/^loads .*/loads $value/" rates >"$file"
+  unused '`loads' "loads $value"
+done
+sed 's/^clock .*/clock 1/' rates >"$file"
+unused '`clock 1. is not a number' 'a slow clock'
+sed 's/^machine .*/machine of others/' rates >"$file"
+unused 'it is not that of this machine' 'another machine'
+sed '/^stores/d' rates >"$file"
+unused 'line 8 is not that of `stores`' 'no stores'
+head -c -2 rates >"$file"
+unused 'it does not end' 'a file without its end'
+head -c 100 rates >"$file"
+unused '' 'a part of a file'
+: >"$file"
+unused 'it is not that of this machine' 'an empty file'
+
+# what is not saved
+mkdir closed
+touch closed/axon
+XDG_CACHE_HOME=$work/closed "$AXON" doctor --json --measure >doctor.json
+[ "$(grep -o '"saved":false' doctor.json | wc -l)" = 2 ] ||
+  fail "nothing was saved: $(cat doctor.json)"
 exit "$bad"

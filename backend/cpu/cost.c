@@ -18,22 +18,13 @@ static GemmProblem problem_of(const Kernel *k, const Schedule *s,
                               uint32_t loop_index) {
   const LoopNest *loop = k->loops.at[loop_index];
   const GemmTiling *t = &s->gemm_tilings->by_loop[loop_index];
-  double sharing = 1;
-  for (uint32_t v = loop->parallel_axes; v < loop->spatial_axes; v++)
-    if (v != t->m_axis && v != t->n_axis)
-      sharing *= (double)loop_extent_hint(loop, v);
-  GemmProblem g = {.m = (double)loop_extent_hint(loop, t->m_axis),
-                   .n = (double)loop_extent_hint(loop, t->n_axis),
-                   .depth = hint(k, t->depth),
-                   .sharing = t->shares_panels ? sharing : 1,
-                   .lanes = s->width,
-                   .element_bytes = dtype_info[t->accumulator_dtype].bytes,
-                   .keeps_b = t->b.may_prepack && t->b.prepack_pays};
-  g.batch = loop_iterations_hint(loop, 0, loop->spatial_axes) / g.m / g.n;
+  GemmProblem g = gemm_problem(loop, t, s->width);
   bool is_tile = s->task_kind == TASK_TILE;
   g.task_height =
       (int64_t)hint(k, is_tile ? s->task_height : s->last_axis_block);
   g.task_columns = (int64_t)(is_tile ? hint(k, s->last_axis_block) : g.n);
+  if (t->hoists_packing)
+    g.packed_rows = (int64_t)hint(k, s->last_axis_span);
   if (loop->accumulated_axes)
     g.task_height = (int64_t)g.m;
   return g;
@@ -91,11 +82,4 @@ void cost_count(const Kernel *k, const Schedule *s, const CoreRates *r,
       cost_add_nest(out, k, s, j, r);
     }
   }
-}
-
-CostTerms cost_of(const Kernel *k, const Schedule *s, const CoreRates *r,
-                  double threads) {
-  CostCounts counts;
-  cost_count(k, s, r, &counts);
-  return cost_of_counts(&counts, r, threads);
 }

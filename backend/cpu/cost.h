@@ -6,9 +6,6 @@
 #include "backend/cpu/gemm_tiling.h"
 #include "kernel/cost_model.h"
 
-/* The one cost of a kernel with its schedule: terms in cycles. */
-CostTerms cost_of(const Kernel *k, const Schedule *s, const CoreRates *r,
-                  double threads);
 /* Returns true if the model tells that `cost` is less than that of an earlier
  * candidate.  It does not order close costs reliably; candidates that are good
  * in general come first. */
@@ -18,21 +15,27 @@ static inline bool cost_is_less(double cost, double best) {
 }
 /* The type of the arithmetic on elements of a matmul; DT_I32: bf16 pairs. */
 CoreType core_type_of(Dtype t);
-/* Its counts. */
+/* What the code of a kernel with its schedule does.  cost_of_counts makes terms
+ * of it. */
 void cost_count(const Kernel *k, const Schedule *s, const CoreRates *r,
                 CostCounts *out);
 
 /* ---- cost_gemm.c ---- */
 
-struct GemmProblem { /* sizes of the matmuls of a kernel */
+struct GemmProblem { /* sizes of the matmuls of a loop nest */
   double m, n, depth;
   double batch;   /* number of matmuls */
   double sharing; /* of them, the number that share panels of b */
   int64_t task_height, task_columns;
+  int64_t packed_rows; /* rows that use a packed b; 0: those of a task */
   double lanes, element_bytes;
-  bool keeps_b; /* b is prepacked already */
+  bool may_prepack_b;
 };
 
+/* The matmuls of a loop nest, without tasks: task_height and task_columns are
+ * 0. */
+GemmProblem gemm_problem(const LoopNest *loop, const GemmTiling *t,
+                         uint32_t lanes);
 /* Adds the matmuls to the counts.  Their tasks do not count. */
 void cost_add_gemm(CostCounts *c, const GemmTiling *t, const GemmProblem *g,
                    const CoreRates *r);

@@ -134,7 +134,8 @@ static void count_traffic(const ConvCount *c) {
     first = depth * positions * bytes * (panel <= l1 ? 2 : 1 + tiles) +
             weights * panels + 2 * blocks * result;
   }
-  double held = window + result + (by_channels ? panel : weights);
+  /* the input that the window is copied from passes through the cache */
+  double held = 2 * window + result + (by_channels ? panel : weights);
   bool fits = held <= l2;
   c->to->bytes[0] += c->times * (first + 2 * window);
   c->to->bytes[1] +=

@@ -2,6 +2,7 @@
 #include "backend/cpu/cost.h"
 
 #include "backend/cpu/gemm_chooser.h"
+#include "backend/cpu/prepack.h"
 
 #include <math.h>
 
@@ -10,6 +11,34 @@
 enum { TERM_INSTRUCTIONS = 3, L1_SETS = 64, LINE_BYTES = 64 };
 /* Time to begin a page that the core has read before, in calls. */
 static const double PAGE_START_CALLS = 0.3;
+
+GemmProblem gemm_problem(const LoopNest *loop, const GemmTiling *t,
+                         uint32_t lanes) {
+  GemmProblem g = {.m = (double)loop_extent_hint(loop, t->m_axis),
+                   .n = (double)loop_extent_hint(loop, t->n_axis),
+                   .depth = (double)extent_hint(loop->graph, t->depth),
+                   .batch = 1,
+                   .sharing = 1,
+                   .lanes = lanes,
+                   .element_bytes = dtype_info[t->accumulator_dtype].bytes,
+                   .may_prepack_b =
+                       prepack_may_keep(loop, t, &t->b, t->n_axis)};
+  for (uint32_t v = 0; v < loop->spatial_axes; v++) {
+    if (v == t->m_axis || v == t->n_axis)
+      continue;
+    double extent = (double)loop_extent_hint(loop, v);
+    g.batch *= extent;
+    g.sharing *= t->shares_panels && v >= loop->parallel_axes ? extent : 1;
+  }
+  return g;
+}
+
+/* Returns true if b is prepacked already. */
+static bool keeps_b(const GemmTiling *t, const GemmProblem *g) {
+  double rows = (double)(g->packed_rows ? g->packed_rows : g->task_height);
+  return g->may_prepack_b &&
+         prepack_pays(&t->b, g->depth * g->n, g->lanes, rows);
+}
 
 void cost_add_tile_terms(CostCounts *c, double rows, double vectors,
                          double terms, double pointers) {
@@ -123,7 +152,7 @@ static void add_l1_traffic(CostCounts *c, const GemmTiling *t,
                              a_passes * rows * depth * bytes +
                              2 * blocks * rows * columns * bytes + lines);
   /* each term of b, read in place, begins a page */
-  if (t->b.packing == OPERAND_UNPACKED && !g->keeps_b &&
+  if (t->b.packing == OPERAND_UNPACKED && !keeps_b(t, g) &&
       g->n * bytes >= PAGE_STRIDE_BYTES)
     c->calls += x->times * panels * tiles * depth * PAGE_START_CALLS;
 }
@@ -166,7 +195,7 @@ static double packed_vectors(const GemmTiling *t, const GemmProblem *g,
     vectors += x->columns * g->depth / g->lanes;
   else if (t->b.packing == OPERAND_PACK_B_TRANSPOSED)
     vectors += COST_TRANSPOSED_PACKING * x->columns * g->depth / g->lanes;
-  if (g->keeps_b)
+  if (keeps_b(t, g))
     vectors = 0;
   if (t->a.packing == OPERAND_PACK_A_ROWS ||
       t->a.packing == OPERAND_PACK_A_COLUMNS)

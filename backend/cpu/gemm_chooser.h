@@ -42,7 +42,9 @@ int64_t gemm_rows(const GemmTiling *t, const LoopNest *loop);
 /* The register tiles to choose from. */
 const MicroTile *register_tiles(const Schedule *s, uint32_t *count);
 typedef struct TileChoice { /* what a register tile is chosen for */
-  int64_t m, n, depth, lanes;
+  const LoopNest *loop;
+  int64_t m; /* rows of all matmuls that are computed as one */
+  uint32_t lanes;
   bool m_is_constant; /* m is the number of rows in all calls */
   const CoreRates *rates;
 } TileChoice;

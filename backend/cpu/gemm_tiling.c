@@ -439,15 +439,9 @@ static int64_t symbolic_row_tasks(const LoopNest *loop, const GemmTiling *t,
 static void choose_tile_sizes(GemmChooser *c, GemmTiling *t) {
   const LoopNest *loop = c->k->loops.at[0];
   const GemmFields *set = gemm_fields_set(c->s, 0);
-  GemmProblem g = {.m = (double)loop_extent_hint(loop, t->m_axis),
-                   .n = (double)loop_extent_hint(loop, t->n_axis),
-                   .depth = (double)extent_hint(loop->graph, t->depth),
-                   .batch = gemm_chooser_batch_points(c, 2),
-                   .sharing = 1,
-                   .element_bytes = dtype_info[t->accumulator_dtype].bytes,
-                   .lanes = c->s->width,
-                   .task_height = set->of[GEMM_ROWS],
-                   .task_columns = set->of[GEMM_COLUMNS]};
+  GemmProblem g = gemm_problem(loop, t, c->s->width);
+  g.task_height = set->of[GEMM_ROWS];
+  g.task_columns = set->of[GEMM_COLUMNS];
   if (!g.task_height && !g.task_columns && split_k_pays(c, t, &g)) {
     int64_t depth = (int64_t)g.depth;
     g.task_height = round_up((int64_t)g.m, t->mr);
@@ -514,15 +508,7 @@ static int64_t set_of_first_product(const GemmChooser *c, GemmField field) {
 /* Chooses the rows of a task whose matmuls share panels. */
 static void choose_shared_rows(GemmChooser *c, const GemmTiling *t) {
   const LoopNest *loop = c->k->loops.at[0];
-  double sharing =
-      loop_iterations_hint(loop, c->k->parallel_axes, loop->spatial_axes - 1);
-  GemmProblem g = {.m = (double)loop_extent_hint(loop, t->m_axis),
-                   .n = (double)loop_extent_hint(loop, t->n_axis),
-                   .depth = (double)extent_hint(loop->graph, t->depth),
-                   .batch = gemm_chooser_batch_points(c, 1) * sharing,
-                   .sharing = sharing,
-                   .element_bytes = dtype_info[t->accumulator_dtype].bytes,
-                   .lanes = c->s->width};
+  GemmProblem g = gemm_problem(loop, t, c->s->width);
   gemm_partition_choose_rows(&g, t, loop->graph->extent_table != NULL);
   int64_t max = (int64_t)(MAX_TASK_LOCAL_BYTES / local_bytes(c));
   int64_t rows = g.task_height < max ? g.task_height : max;
@@ -660,9 +646,8 @@ static void choose_gemm_sizes(GemmChooser *c, uint32_t loop_index) {
   t->reads_b_unpacked = gemm_operand_may_read_b_unpacked(t, loop, c->s);
   if (t->reads_b_unpacked)
     t->b.packing = OPERAND_UNPACKED;
-  TileChoice choice = {.m = m,
-                       .n = n,
-                       .depth = depth,
+  TileChoice choice = {.loop = loop,
+                       .m = m,
                        .lanes = c->s->width,
                        .m_is_constant = extent_is_static(loop->graph, rows),
                        .rates = rates_of_tile(c, depth)};
@@ -757,13 +742,12 @@ static double row_block_count(const GemmChooser *c, uint32_t n, double rows) {
   return points / rows / (n < outer ? (double)loop_extent_hint(loop, n) : 1);
 }
 
-static void choose_prepacking(const GemmChooser *c, GemmTiling *t) {
+static void choose_prepacking(const GemmChooser *c, const LoopNest *loop,
+                              GemmTiling *t) {
   bool vectorize_channels = t->window && t->window->vectorize_channels;
   uint32_t n = vectorize_channels ? t->m_axis : t->n_axis;
   Operand *o = vectorize_channels ? &t->a : &t->b;
-  bool copied = o->packing == OPERAND_PACK_B ||
-                o->packing == OPERAND_PACK_B_TRANSPOSED || t->reads_b_unpacked;
-  o->may_prepack = copied && prepack_is_possible(o->loop, n);
+  o->may_prepack = prepack_may_keep(loop, t, o, n);
   if (vectorize_channels &&
       t->window->padding.group_terms) /* the prepacked operand is contiguous */
     t->prefetch_a &= o->may_prepack;
@@ -773,20 +757,16 @@ static void choose_prepacking(const GemmChooser *c, GemmTiling *t) {
                          : c->s->task_kind == TASK_TILE ? c->s->task_height
                          : t->hoists_packing            ? c->s->last_axis_span
                                              : c->s->last_axis_block);
-  double per_tile = o->packing == OPERAND_PACK_B_TRANSPOSED
-                        ? TRANSPOSE_COST_ROWS
-                        : PACK_COST_ROWS;
   double elements = (double)t->depth * (double)o->loop->extents[n];
-  o->prepack_pays = elements >= MIN_PREPACKED_ELEMENTS &&
-                    per_tile * c->s->width >= MIN_PACKING_SHARE * rows;
+  o->prepack_pays = prepack_pays(o, elements, c->s->width, rows);
   o->packs_once =
       o->prepack_pays && row_block_count(c, n, rows) >= MIN_PACKED_ROW_BLOCKS;
 }
 
 static void choose_all_prepacking(const GemmChooser *c) {
   for (uint32_t j = 0; j < c->k->loops.len; j++)
-    if (c->is_product[j] && !c->k->loops.at[j]->accumulated_axes)
-      choose_prepacking(c, &c->s->gemm_tilings->by_loop[j]);
+    if (c->is_product[j])
+      choose_prepacking(c, c->k->loops.at[j], &c->s->gemm_tilings->by_loop[j]);
 }
 
 bool gemm_tilings_have_micro_kernel(const Kernel *k, const Schedule *s) {

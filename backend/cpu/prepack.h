@@ -9,6 +9,12 @@
 /* Returns true if the operand, whose columns lie along n_axis, depends only on
  * one tensor. */
 bool prepack_is_possible(const LoopNest *loop, uint32_t n_axis);
+/* Returns true if the operand o of the matmul t of `loop` may be prepacked. */
+bool prepack_may_keep(const LoopNest *loop, const GemmTiling *t,
+                      const Operand *o, uint32_t n_axis);
+/* Returns true if packing an operand of `elements` elements again for each
+ * `rows` rows takes long enough to keep the packed operand. */
+bool prepack_pays(const Operand *o, double elements, double lanes, double rows);
 
 /* ---- C source ---- */
 

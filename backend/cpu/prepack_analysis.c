@@ -53,3 +53,21 @@ bool prepack_is_possible(const LoopNest *loop, uint32_t n_axis) {
   }
   return read != NULL;
 }
+
+bool prepack_may_keep(const LoopNest *loop, const GemmTiling *t,
+                      const Operand *o, uint32_t n_axis) {
+  bool is_copied = o->packing == OPERAND_PACK_B ||
+                   o->packing == OPERAND_PACK_B_TRANSPOSED ||
+                   t->reads_b_unpacked;
+  return is_copied && !loop->accumulated_axes &&
+         prepack_is_possible(o->loop, n_axis);
+}
+
+bool prepack_pays(const Operand *o, double elements, double lanes,
+                  double rows) {
+  double per_tile = o->packing == OPERAND_PACK_B_TRANSPOSED
+                        ? TRANSPOSE_COST_ROWS
+                        : PACK_COST_ROWS;
+  return elements >= MIN_PREPACKED_ELEMENTS &&
+         per_tile * lanes >= MIN_PACKING_SHARE * rows;
+}

@@ -23,22 +23,16 @@ static int64_t balanced_mr(int64_t m, int64_t max) {
 
 /* Cycles of the tile of `t` for one task with all rows and columns. */
 static double tile_cost(GemmTiling t, const TileChoice *c) {
-  int64_t bytes = dtype_info[t.accumulator_dtype].bytes;
-  GemmProblem g = {.m = (double)c->m,
-                   .n = (double)c->n,
-                   .depth = (double)c->depth,
-                   .batch = 1,
-                   .sharing = 1,
-                   .task_height = c->m,
-                   .task_columns =
-                       c->n < MAX_TASK_COLUMNS ? c->n : MAX_TASK_COLUMNS,
-                   .lanes = c->lanes,
-                   .element_bytes = (double)bytes};
+  int64_t n = loop_extent_hint(c->loop, t.n_axis), lanes = c->lanes;
+  GemmProblem g = gemm_problem(c->loop, &t, c->lanes);
+  g.m = (double)c->m;
+  g.batch = g.sharing = 1;
+  g.task_height = c->m;
+  g.task_columns = n < MAX_TASK_COLUMNS ? n : MAX_TASK_COLUMNS;
   t.mc = balanced_block(c->m, MAX_MC, t.mr);
-  t.pack_kc = c->depth;
+  t.pack_kc = (int64_t)g.depth;
   t.has_mr_minus_one = t.mr > 1 && (!c->m_is_constant || c->m % t.mr != 0);
-  t.last_panel_vectors =
-      (uint32_t)(ceil_div(c->n, c->lanes) % (int64_t)t.nr_vectors);
+  t.last_panel_vectors = (uint32_t)(ceil_div(n, lanes) % (int64_t)t.nr_vectors);
   CostCounts counts = {.type = core_type_of(t.element_dtype)};
   cost_add_gemm(&counts, &t, &g, c->rates);
   return cost_of_counts(&counts, c->rates, 1).total;

@@ -154,10 +154,11 @@ static bool at_loop(const ScheduleReader *r, uint32_t at) {
 
 static const char *read_tasks(ScheduleReader *r) {
   KernelHead *h = &r->head;
+  uint32_t begin = r->token;
   do {
     int64_t axis = 0, block = 1;
     skip_blanks(r);
-    r->token = r->at;
+    r->token = schedule_error_place(r->text, begin, r->at);
     if (h->axis_count == MAX_KERNEL_AXES || r->text[r->at++] != 'i' ||
         !isdigit((unsigned char)r->text[r->at]))
       return "expected tasks A [n], B, …: the parallel axes, outermost first, "

@@ -155,7 +155,8 @@ static uint32_t max_registers(const GemmSchedule *s) {
 bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
                const GemmSchedule *s) {
   uint32_t threads = gemm_threads(s), stages = s->copy == COPY_VIA_REGISTERS;
-  return threads >= WARP && threads <= 1024 && s->stages > stages &&
+  return threads >= WARP && threads <= MAX_BLOCK_THREADS &&
+         s->stages > stages &&
          gemm_shared_bytes(shape, s) <= gpu->block_shared_bytes &&
          thread_registers(shape, s) <= max_registers(s) &&
          blocks_per_sm(shape, gpu, s) >= 1;

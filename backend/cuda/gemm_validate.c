@@ -17,10 +17,6 @@ enum {
   MAX_STORE_STAGES = 4,
 };
 
-static bool is_power_of_two(uint32_t x) {
-  return x && !(x & (x - 1));
-}
-
 static const char *check_fma(const GemmShape *shape, const GemmSchedule *s) {
   if (shape->a.dtype != shape->accumulator_dtype ||
       shape->b.dtype != shape->accumulator_dtype)

@@ -13,6 +13,8 @@
 #ifndef AXON_CUDA_LAYOUT_H
 #define AXON_CUDA_LAYOUT_H
 
+#include "backend/cuda/threads.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -67,7 +69,7 @@ int64_t swizzle_apply(Swizzle s, int64_t x);
 
 /* ---- shared memory ---- */
 
-enum { BANKS = 32, BANK_BYTES = 4, WARP = 32 };
+enum { BANKS = 32, BANK_BYTES = 4 };
 
 /* Wavefronts (serialized shared memory accesses) of one warp that accesses
  * `bytes` bytes per lane at these addresses.  Lanes with negative addresses are

@@ -1,6 +1,7 @@
 /* The passes of library kernels, and their distribution over blocks. */
 #include "backend/cuda/library_kernels.h"
 
+#include "backend/cuda/threads.h"
 #include "backend/library_ops.h"
 #include "machine/limits/cuda.h"
 #include "support/arena.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 
 enum {
-  WARP = 32,
   SCRATCH_ALIGN_BYTES = 256, /* alignment of parts of scratch memory */
   SCAN_THREAD_ELEMENTS = 8,  /* equals AX_SCAN_EACH in prelude/scan.inc */
   SCAN_TILE_ELEMENTS = SCAN_THREAD_ELEMENTS * LIBRARY_BLOCK_THREADS,

@@ -1,15 +1,12 @@
 /* What a GPU cannot run of nests that are valid (kernel/nest_verify.c). */
 #include "backend/cuda/nest.h"
+#include "backend/cuda/threads.h"
 #include "machine/limits/cuda.h"
 #include "support/arena_text.h"
 
 #include <math.h>
 
-enum {
-  WARP = 32,
-  MAX_BLOCK_THREADS = 1024, /* hardware limit */
-  MAX_UNROLLED = 64,
-};
+enum { MAX_UNROLLED = 64 };
 
 typedef struct NestCheck {
   const CudaPass *pass;
@@ -131,7 +128,7 @@ static const char *check_lanes(const NestCheck *c) {
   int64_t count = n->loops[lanes].count;
   if (n->loops[lanes].tail != TAIL_MASK)
     return refuse(c, lanes, "has lanes behind the end: write `mask`");
-  if (count > max || (count & (count - 1)))
+  if (count > max || !is_power_of_two(count))
     return refuse(c, lanes,
                   arena_printf(n->arena,
                                "has %lld lanes, and vectors have a power of "
@@ -172,6 +169,14 @@ static const char *check_tile_sides(const NestCheck *c) {
     else if (n->loops[j].run == NEST_BLOCK &&
              n->loops[j].axis == n->loops[last].axis)
       steps[1] = n->loops[j].step;
+  for (int j = 0; j < 2; j++) {
+    uint32_t name = n->names[j ? n->loops[last].axis : near];
+    if (!steps[j])
+      return arena_printf(n->arena,
+                          "shared i%u: no loop over i%u runs as blocks: tile "
+                          "it by %lld, and write `blocks`",
+                          n->names[near], name, (long long)side);
+  }
   if (steps[0] != side || steps[1] != side)
     return arena_printf(n->arena,
                         "shared i%u: the tile of a block has %lld x %lld "

@@ -4,6 +4,7 @@
 #define AXON_CUDA_ROW_KERNEL_H
 
 #include "backend/cuda/match_exp_sum.h"
+#include "backend/cuda/threads.h"
 #include "support/buffer.h"
 #include "support/vec.h"
 
@@ -80,7 +81,6 @@ typedef struct RowLoop {
 enum {
   /* Floats that are summed before they are added to a second accumulator. */
   SUM_BLOCK_TERMS = 128,
-  WARP = 32,
 };
 
 static inline bool is_output_used(const LoopOutput *r) {

@@ -8,7 +8,6 @@
 
 enum {
   DISTRIBUTED_LEVEL = OUTER_LEVEL + 1,
-  MAX_BLOCK_THREADS = 1024, /* hardware limit */
 };
 
 #define format emit_format

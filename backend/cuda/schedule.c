@@ -6,6 +6,7 @@
  * contiguous: an outer axis, or an axis of the row that a thread group
  * shares. */
 #include "backend/cuda/nest.h"
+#include "backend/cuda/threads.h"
 #include "machine/limits/cuda.h"
 #include "support/arena.h"
 
@@ -13,9 +14,7 @@
 #include <stdlib.h>
 
 enum {
-  WARP = 32,
-  MAX_BLOCK_THREADS = 1024, /* hardware limit */
-  ACCESS_BYTES = 16,        /* largest vector access of a thread */
+  ACCESS_BYTES = 16, /* largest vector access of a thread */
   /* Registers per SM: CUDA C++ Programming Guide, technical specifications by
    * compute capability. */
   SM_REGISTERS = 65536,
@@ -559,10 +558,6 @@ void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split) {
 }
 
 /* ---- schedules that a user wrote ---- */
-
-static bool is_power_of_two(uint32_t x) {
-  return x && !(x & (x - 1));
-}
 
 static const char *refuse_vector(const Kernel *k, const CudaSchedule *s,
                                  const uint32_t *axes) {

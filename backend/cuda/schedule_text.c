@@ -275,7 +275,7 @@ static const char *read_pass(TextReader *r, KernelText *t) {
   } else {
     size_t len = steps_length(r->at);
     pass->kind = CUDA_NEST;
-    pass->steps_at = (uint32_t)(r->at - r->text);
+    pass->steps_at = len ? (uint32_t)(r->at - r->text) : pass->at;
     pass->fields = arena_strndup(r->arena, r->at, len);
     r->at += len;
   }

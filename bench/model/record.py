@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-SPACES = pathlib.Path(__file__).parent
+SPACES = pathlib.Path(os.environ.get("TABLES")
+                      or pathlib.Path(__file__).parent)
 PRODUCT = """val x : {t}[{m}, {k}] = normal (key 1) [{m}, {k}]
 val y : {t}[{k}, {n}] = normal (key 2) [{k}, {n}]
 fun result () = x @ y
@@ -139,6 +140,9 @@ def options():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--counts", action="store_true",
                         help="count again; keep the times of the tables")
+    parser.add_argument("--compare", action="store_true",
+                        help="only compare the counts of the tables with those "
+                        "of this build")
     return parser.parse_args()
 
 
@@ -236,35 +240,64 @@ def put(path, title, machine, rows):
 def machine_lines(o):
     core = json.loads(axon(o, "doctor", "--measure", "--json"))["core"]
     cache = core.pop("cache_bytes")
-    for key in "measured", "kept":
-        core.pop(key)
-    return [*(f"rate {k} {v:.6g}" for k, v in core.items()),
+    return [*(f"rate {k} {v:.6g}" for k, v in core.items()
+              if not isinstance(v, (bool, list))),
             "cache " + " ".join(f"{x:.0f}" for x in cache)]
 
 
-def count_again(o, name, folder):
-    """Replaces the counts of a table by those of this build."""
-    path, space = SPACES / f"{name}.csv", Space(o, name, folder)
-    lines = path.read_text().splitlines()
-    for j, line in enumerate(lines):
+def is_wide():
+    """True if the processor has the vectors of the tables."""
+    return "avx512vl" in pathlib.Path("/proc/cpuinfo").read_text()
+
+
+def counted(o, name, folder):
+    """A table as it is, and with the counts of this build.  Its caches are those
+    of its machine."""
+    lines = (SPACES / f"{name}.csv").read_text().splitlines()
+    caches = next(x.split()[1:] for x in lines if x.startswith("cache "))
+    os.environ["AXON_CACHES"] = ",".join(caches)
+    space, new = Space(o, name, folder), []
+    for line in lines:
         if line.startswith("point "):
-            text = line.split(" ; ")[1].replace(" | ", "\n")
-            kernel = plan(o, space.program, space.file(text))
+            seconds, text = line.split()[1], line.split(" ; ")[1]
+            kernel = plan(o, space.program,
+                          space.file(text.replace(" | ", "\n")))
+            if not kernel:
+                sys.exit(f"{name}.csv: this schedule is refused: {text}")
             counts = numbers(kernel["model_counts"])
-            lines[j] = " ".join(["point", line.split()[1], counts, ";",
-                                 line.split(" ; ")[1]])
-    path.write_text("\n".join(lines) + "\n")
+            line = f"point {seconds} {counts} ; {text}"
+        new.append(line)
+    return lines, new
+
+
+def count_all(o, folder):
+    """Replaces the counts of tables, or only compares them."""
+    differ = []
+    for name in o.spaces or SPACE:
+        old, new = counted(o, name, folder)
+        if old != new:
+            differ.append(name)
+        if not o.compare:
+            (SPACES / f"{name}.csv").write_text("\n".join(new) + "\n")
+    if o.compare and differ:
+        sys.exit("other counts than those of this build: " +
+                 ", ".join(f"{name}.csv" for name in differ) +
+                 "; bench/record_model.sh --counts replaces them")
 
 
 def main():
     o = options()
     os.environ |= {"AXON_THREADS": "1", "AXON_TINY": "0",
                    "AXON_OPTIMIZE": "always", "AXON_TARGET": "cpu"}
+    for name in "AXON_CACHES", "AXON_VECTOR":
+        os.environ.pop(name, None)
+    if not is_wide():
+        sys.exit("the tables need a processor with AVX-512")
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        if o.counts:
-            for name in o.spaces or SPACE:
-                count_again(o, name, folder)
+        os.environ["XDG_CACHE_HOME"] = str(folder)
+        if o.counts or o.compare:
+            count_all(o, folder)
             return
         machine = machine_lines(o)
         for name in o.spaces or SPACE:

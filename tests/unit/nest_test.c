@@ -104,6 +104,12 @@ static const Refused refused[] = {
     {"parts i1", "i1 is not summed"},
     {"parts i2", "i2 has no constant number of iterations: tile it"},
     {"run i1", "i1 is not summed"},
+    {"tile i2 8; run i2.1; tile i2.1 3 if", "i2.1 is a run: its tail is less"},
+    {"tile i2 8; tile i2.1 3; run i2.1; unroll i2.1",
+     "i2.1 is a run, which stays serial"},
+    {"unroll i0; unroll i1; tile i2 8; order i2.1, i0, i1; run i2.1; "
+     "tasks i2.1",
+     "i2.1 is a run, which stays serial"},
     {"run i2",
      "i2 is not a piece with shorter last iterations: write `tile A n "
      "less` first"},
@@ -148,6 +154,36 @@ static void test_refusals(void **state) {
         nest_parse_schedule(new_nest(arena), refused[k].schedule, &at);
     if (!error || strcmp(error, refused[k].error))
       fail_msg("%s: %s", refused[k].schedule, error ? error : "accepted");
+    arena_free(arena);
+  }
+}
+
+/* The place of an error is that of the wrong token, or of the step if a token
+ * is missing at the end of its line. */
+static void test_places(void **state) {
+  (void)state;
+  static const struct {
+    const char *schedule;
+    uint32_t at;
+  } rows[] = {
+      {"tile i0", 0},
+      {"tile i0 ;", 8},
+      {"tile i0\n  ", 0},
+      {" unroll\n", 1},
+      {"unroll i0; tile i1\nunroll i2", 11},
+      {"unroll i0\nunroll i2", 0},
+      {"order i0,\n j1", 11},
+      {"order i0,\n", 0},
+      {"tile i0 4; order i0, i0,\n i1\n", 11},
+      {"unroll i0;\nnothing", 11},
+  };
+  for (uint32_t k = 0; k < ARRAY_LEN(rows); k++) {
+    Arena *arena = arena_new();
+    uint32_t at = 99;
+    assert_non_null(
+        nest_parse_schedule(new_nest(arena), rows[k].schedule, &at));
+    if (at != rows[k].at)
+      fail_msg("%s: at %u", rows[k].schedule, at);
     arena_free(arena);
   }
 }
@@ -233,6 +269,7 @@ static void test_nests(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_places),
       cmocka_unit_test(test_refused_step_changes_nothing),
       cmocka_unit_test(test_nests),
   };

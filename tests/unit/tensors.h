@@ -28,7 +28,10 @@ static Span where;
 
 static Node *kept[4096];
 static uint32_t kept_count;
-static IndexVar *vars[64];
+/* More than a random graph has, with its errors: a graph must not depend on
+ * whether errors are requested. */
+enum { MAX_VARS = 1024 };
+static IndexVar *vars[MAX_VARS];
 static uint32_t var_count;
 
 static inline Node *keep(Node *n) {
