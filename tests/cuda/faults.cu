@@ -976,6 +976,37 @@ KERNEL(tensor_cast) {
   TENSOR_FREE();
   ax_cluster_sync();
 }
+/* The other block does not wait for the commit. */
+KERNEL(tensor_cast_unseen) {
+  TENSOR_MATRICES();
+  (void)d;
+  if (ax_warp() == 0)
+    ax_tmem_alloc(TENSOR_PLACE, 32);
+  ax_fence_async();
+  ax_tcgen05_fence_before();
+  ax_cluster_sync();
+  ax_tcgen05_fence_after();
+  TENSOR_ADDRESS();
+  if (ax_cluster_rank() == 1) {
+    if (T == 0) {
+      ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false);
+      ax_tcgen05_commit_cast(TENSOR_BAR, 3);
+    }
+    TENSOR_WAIT();
+  }
+  ax_cluster_sync();
+  TENSOR_FREE();
+}
+/* Nothing waits for the commit. */
+KERNEL(tensor_commit_unseen) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  TENSOR_READ();
+  if (T == 0)
+    ax_tcgen05_commit(TENSOR_BAR);
+  TENSOR_END();
+}
 
 /* ---- registers ---- */
 

@@ -206,6 +206,8 @@ static const FaultCase faults[] = {
     {"tensor_size", "a product of 128 rows and 8 columns", 0, 1, 1},
     {"tensor_descriptor", "version 1", 0, 1, 1},
     {"tensor_cast", NULL, 0, 2, 2},
+    {"tensor_cast_unseen", "of a block that", 0, 2, 2},
+    {"tensor_commit_unseen", "of a block that", 0, 1, 1},
     {"registers", NULL, 0, 1, 1},
     {"three_registers", NULL, 0, 1, 1},
     {"three_registers_more", "deadlock", 0, 1, 1},

@@ -131,8 +131,10 @@ typedef struct SimBarrier {
   VectorClock *clock; /* joined clocks of the arrived threads */
 } SimBarrier;
 
-/* The last arrival of a thread of another block. */
+/* The last arrival of a thread of another block, or of a commit of tcgen05
+ * products. */
 typedef struct RemoteArrival {
+  /* 0: of a commit.  Only a wait for the mbarrier orders anything after it. */
   Epoch epoch;
   /* The phase that it belongs to; complete once Mbarrier.phase reaches it. */
   uint32_t phase;
