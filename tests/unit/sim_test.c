@@ -198,6 +198,8 @@ static const FaultCase faults[] = {
     {"tensor_too_many", "32 columns of tensor memory, which are not free", 0, 1,
      1},
     {"tensor_no_permit", "after ax_tmem_permit", 0, 1, 1},
+    {"tensor_permit_first", "after ax_tmem_permit", 0, 1, 1},
+    {"three_tensor_readers", "tcgen05.ld of warp 4", 0, 1, 1},
     {"tensor_unwritten", "which nothing wrote", 0, 1, 1},
     {"tensor_adds_to_nothing", "adds to tensor memory, lane 0", 0, 1, 1},
     {"tensor_other_lanes", "it can load those from", 0, 1, 1},
