@@ -167,7 +167,7 @@ static void put_sums(Buffer *out, const GemmSchedule *s, uint32_t half) {
       buffer_printf(out, "ax_tmem_load_x%u(sums%u + %u, place + %u);\n", each,
                     half, column / 2, column);
   buffer_printf(out,
-                "ax_tmem_wait_load();\nax_tmem_hold(sums%u);\n} else {\n"
+                "ax_tmem_wait_load();\nax_hold(sums%u);\n} else {\n"
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
                 "sums%u[i] = 0;\n}\n",
                 half, s->n / 2, half);

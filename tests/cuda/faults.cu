@@ -626,7 +626,7 @@ KERNEL(product) {
   ax_wgmma_m64n8k16_bf16<0, 0>(d, x, y, true);
   ax_wgmma_commit();
   ax_wgmma_wait<0>();
-  ax_wgmma_hold(d);
+  ax_hold(d);
   STORE(d[0]);
 }
 KERNEL(product_no_hold) {
@@ -656,7 +656,7 @@ KERNEL(product_one_too_few) {
   ax_wgmma_m64n8k16_bf16<0, 0>(d, x, y, false);
   ax_wgmma_commit();
   ax_wgmma_wait<1>();
-  ax_wgmma_hold(d);
+  ax_hold(d);
 }
 KERNEL(product_no_commit) {
   MATRICES();
@@ -774,7 +774,7 @@ KERNEL(product_half) {
 #define TENSOR_READ()  \
   TENSOR_LOAD();       \
   ax_tmem_wait_load(); \
-  ax_tmem_hold(d);     \
+  ax_hold(d);     \
   STORE(d[0])
 #define TENSOR_FREE()     \
   if (ax_warp() == 0)     \
@@ -992,7 +992,7 @@ KERNEL(three_tensor_readers) {
   if (ax_warp() % 4 == 0 && ax_warp() < 8) {
     ax_tmem_load_x1(d, to + lanes);
     ax_tmem_wait_load();
-    ax_tmem_hold(d);
+    ax_hold(d);
   }
   ax_sync();
   ax_tcgen05_fence_after();

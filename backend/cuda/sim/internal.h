@@ -92,7 +92,7 @@ typedef struct AsyncRegisters {
   uint32_t bytes, wgmma_group; /* the wgmma group that uses them */
   bool written, in_flight;
   bool dirty; /* written since the last ax_wgmma_fence */
-  /* The wgmma is complete, but ax_wgmma_hold was not called. */
+  /* The wgmma is complete, but ax_hold was not called. */
   bool needs_hold;
   /* Accumulators in flight: their value after completion. */
   float *pending_value;
