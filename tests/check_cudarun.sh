@@ -176,6 +176,27 @@ cat >empty.axn <<'END'
 val x : f64[?k] = filter (fn v => v > 90.0) (sort (for i < 5 => float i))
 do print (gather x (sort ([1, 0] : i64[2])) + 1.0)
 END
+# Approximations of tanh and sigmoid apply only where no operation enlarges
+# their error.
+cat >capped.axn <<'END'
+fun number ~by = f32 ((iota 13312 * 3) % by) - f32 (by / 2)
+val q = bf16 (reshape [2, 208, 32] (number ~by:7))
+val k = bf16 (reshape [2, 208, 32] (number ~by:9))
+val v = bf16 (reshape [2, 208, 32] (number ~by:13))
+val s = einsum "b i k, b j k -> b i j" (f32 q) (f32 k)
+fun weigh e = einsum "b i j, b j d -> b i d" (f32 (bf16 e)) (f32 v)
+fun soft s =
+  let val e = exp (s - max ~axis:2 ~keep:true s)
+  in bf16 (weigh e / sum ~axis:2 ~keep:true e) end
+do print (soft (nn.causal_mask (20.0 * tanh (s * 0.01))))
+do print (soft (nn.causal_mask (20.0 * tanh (1.0e7 * tanh (s * 1.0e-10)))))
+do print (bf16 (weigh (nn.sigmoid (1.0e6 * (1.0 + tanh (s * 0.01 - 9.5))))))
+val x = f32 (q.[0, ...] @ transpose k.[1, ...])
+do print (bf16 (select (1.0 + tanh (x - 300.0) == 0.0) x 1.0))
+END
+mkdir "$work/capped"
+AXON_CC_DEBUG="$work/capped" same capped
+grep -qr 'ax_tanh_absolute(s' "$work/capped" || fail 'capped: no approximation'
 for name in rows zero products keys groups far places fourier none linear; do
   same "$name"
 done

@@ -94,9 +94,9 @@ for fields in 'm=64 n=32 accumulators=1 stages=2' 'm=128 n=96 store=shared' \
   done
 done
 for fields_message in 'way=tcgen05 m=256|m=64 or m=128' \
-  'way=tcgen05 stream=1|persistent=1, split=1, stream=0' \
+  'way=tcgen05 stream=1|stream needs way=wgmma' \
   'way=tcgen05 accumulators=4|accumulators must be 1 or 2' \
-  'way=wgmma|wgmma cannot load'; do
+  'way=wgmma|way=wgmma needs the architecture sm_90a'; do
   echo "gemm * bf16 *x*x* {${fields_message%|*}}" >schedules
   output=$(on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')
   grep -q "not used: .*${fields_message#*|}" <<<"$output" ||
@@ -105,7 +105,7 @@ done
 echo 'gemm * bf16 *x*x* {way=tcgen05}' >schedules
 FAKE_CAPABILITY=90 same one
 output=$(FAKE_CAPABILITY=90 on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')
-grep -q 'not used: tcgen05 cannot load.*not sm_100a' <<<"$output" ||
+grep -q 'not used: way=tcgen05 needs the architecture sm_100a' <<<"$output" ||
   fail "tcgen05 on sm_90a: $output"
 unset AXON_SCHEDULES
 

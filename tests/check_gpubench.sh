@@ -20,6 +20,37 @@ grep -q '^gemm 32x6144x4096 .* ms predicted, 1 kernel' <<<"$output" &&
 bench --dry --axon false rows >output 2>&1 &&
   fail 'a failing program is not reported'
 
+# counts.py finds loops by all forms of branches: one that BRA.U ends, one with
+# an end in its middle, and one whose branch has several targets.
+cat >listing <<'END'
+  .section .text.kernel,"ax",@progbits
+.L_x_0:
+  /*0010*/  HGMMA.64x8x16.F32 R24, gdesc[UR4], R24 ;
+  /*0020*/  @P0 BRA `(.L_x_1) ;
+  /*0030*/  FADD R1, R1, R1 ;
+.L_x_1:
+  /*0040*/  BRA.U !UP0, `(.L_x_0) ;
+.L_x_2:
+  /*0050*/  @P1 EXIT ;
+  /*0060*/  FMUL R1, R1, R1 ;
+  /*0070*/  @!P2 BRA `(.L_x_2) ;
+.L_x_3:
+  /*0080*/  BRA.DIV UR4, `(.L_x_5) ;
+.L_x_4:
+  /*0090*/  BRX R2 -0x90 (*"BRANCH_TARGETS .L_x_3,.L_x_6"*);
+  /*00a0*/  EXIT ;
+.L_x_5:
+  /*00b0*/  BRA `(.L_x_4) ;
+.L_x_6:
+  /*00c0*/  EXIT ;
+END
+output=$(PYTHONPATH="$here/bench/gpu" python3 -c '
+import counts
+code, labels = counts.functions(open("listing").read())["kernel"]
+for begin, end in counts.loops(code, labels):
+    print(begin, end, counts.shortest(code, labels, begin, end))')
+[ "$output" = $'0 3 3\n4 6 3\n7 8 2' ] || fail "counts.py: $output"
+
 . "$here/tests/cuda_fakes.sh"
 export LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13"
 export FAKE_MEMORY=2000 FAKE_PROCESSORS=4 AXON_SOURCE="$here" AXON_TINY=0

@@ -393,17 +393,26 @@ static uint32_t rewrite_product(ScoreRewrite *r, uint32_t at) {
   return add_op(r->k, r->to, PRIM_MUL, inner.args[1 - a], factor, 0);
 }
 
+/* For a score c tanh x: the tanh, and the number of c in `cap`; or NULL. */
+static const KernelOp *find_cap(const LoopNest *score, uint32_t at,
+                                uint32_t *cap) {
+  const KernelOp *s = &score->ops.at[at];
+  while (s->kind == KOP_CONVERT && s->dtype == DT_F32)
+    s = &score->ops.at[s->args[0]];
+  uint32_t c = is_f32_op(s, PRIM_MUL) ? number_argument(score, s) : 2;
+  if (c == 2 || !is_f32_op(&score->ops.at[s->args[1 - c]], PRIM_TANH))
+    return NULL;
+  *cap = s->args[c];
+  return &score->ops.at[s->args[1 - c]];
+}
+
 /* A score c tanh x, with the absolute error of ax_tanh_absolute if |c| < 1000:
  * that of the weight is then less than that of a 16-bit float.  The check of
  * ranges is |c| 1e27 < 1e30. */
-static bool is_capped(ScoreRewrite *r, uint32_t at) {
-  const KernelOp *s = &r->to->ops.at[at];
-  while (s->kind == KOP_CONVERT && s->dtype == DT_F32)
-    s = &r->to->ops.at[s->args[0]];
-  uint32_t c = is_f32_op(s, PRIM_MUL) ? number_argument(r->to, s) : 2;
-  if (c == 2 || !is_f32_op(&r->to->ops.at[s->args[1 - c]], PRIM_TANH))
+static bool check_cap(ScoreRewrite *r, uint32_t at) {
+  uint32_t cap;
+  if (!find_cap(r->to, at, &cap))
     return false;
-  uint32_t cap = s->args[c];
   r->checked[r->checked_count++] =
       add_op(r->k, r->to, PRIM_MUL, cap, add_number(r->k, r->to, 1e27), 0);
   return true;
@@ -434,12 +443,15 @@ static LoopNest *rewrite_score(AttentionPass *t, const Kernel *k,
   LoopOutput result = from->outputs.at[0];
   result.value_op = place[result.value_op] - 1;
   VEC_PUSH(k->arena, r.to->outputs, result);
-  if (!any_divisor) {
-    t->is_capped = t->pattern.subtract_max && is_capped(&r, result.value_op);
-    if (r.checked_count)
-      t->score_numbers = extract_ops(k, r.to, r.checked_count, r.checked);
-  }
-  return extract_ops(k, r.to, 1, &result.value_op);
+  bool is_capped =
+      !any_divisor && t->pattern.subtract_max && check_cap(&r, result.value_op);
+  if (!any_divisor && r.checked_count)
+    t->score_numbers = extract_ops(k, r.to, r.checked_count, r.checked);
+  LoopNest *score = extract_ops(k, r.to, 1, &result.value_op);
+  uint32_t cap;
+  if (is_capped)
+    t->capping_tanh = find_cap(score, score->outputs.at[0].value_op, &cap);
+  return score;
 }
 
 /* Matches a score that is a constant factor times the dot product.  The factor

@@ -40,7 +40,8 @@ typedef struct AttentionPass {
   /* Numbers for which unmasked_score is valid if they are neither small nor
    * large; or NULL. */
   LoopNest *score_numbers;
-  bool is_capped; /* unmasked_score is a number times tanh */
+  /* The tanh in unmasked_score, if that is a number times tanh; or NULL. */
+  const KernelOp *capping_tanh;
   /* Factor of the unmasked score, if it is a multiple of the dot product; or
    * NULL. */
   LoopNest *score_scale;

@@ -209,7 +209,8 @@ static bool can_run(const AttentionShape *shape, const GpuSpec *gpu,
   if ((!wgmma && s->mma_kind != MMA_KIND_MMA_SYNC) || s->warps_m < 1 ||
       s->warps_m > (wgmma ? 3 : 8) || s->m != rows * s->warps_m ||
       s->warps_n != 1 || s->n < rows / 2 || s->n > 256 || s->n % 16 ||
-      s->stages < 2 || s->stages > 8 || s->split != 1)
+      s->k != round_up(shape->head_dim, 16) || s->store != STORE_SHARED ||
+      s->stages < 2 || s->stages > 8)
     return false;
   return (wgmma ? can_use_wgmma(shape, gpu) && s->copy == COPY_TMA
                 : s->copy == (gpu->has_cp_async ? COPY_CP_ASYNC
@@ -280,7 +281,8 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
 bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
                         const char *text, GemmSchedule *s, Buffer *why) {
   GemmSchedule to = *s;
-  if (!gemm_schedule_parse(&to, text, why))
+  if (!gemm_schedule_parse(&to, text, why) ||
+      !gemm_schedule_check_fields(&to, true, why))
     return false;
   if (!can_run(shape, gpu, &to)) {
     buffer_puts(why, "there is no such kernel, or it does not fit");

@@ -134,10 +134,14 @@ static void put_score(void *owner, Buffer *out, const char *x, const char *to,
   const LoopNest *score =
       unmasked ? w->s->attention->unmasked_score : w->s->attention->score;
   put_kv_alias(w, out, w->k->parallel_axes);
-  w->dialect.approximates_tanh = unmasked && w->s->attention->is_capped;
-  w->dialect.approximates_sigmoid = !w->s->attention->pattern.subtract_max;
+  w->dialect.approximated_tanh =
+      unmasked ? w->s->attention->capping_tanh : NULL;
+  if (!w->s->attention->pattern.subtract_max)
+    w->dialect.approximates_sigmoid =
+        cuda_approximable_ops(w->e.arena, score, true);
   cuda_put_ops(w, out, score, bind_locals(w, score, x, NULL, NULL));
-  w->dialect.approximates_tanh = w->dialect.approximates_sigmoid = false;
+  w->dialect.approximated_tanh = NULL;
+  w->dialect.approximates_sigmoid = NULL;
   buffer_printf(out, "%s = %s;\n", to,
                 emit_scalar(&w->e, score->outputs.at[0].value_op));
 }

@@ -153,7 +153,7 @@ static void put_first_step(Buffer *out, const AttentionKernelSpec *t,
                            AttentionGemms *p, const AttentionSmem *r) {
   buffer_puts(out, "const unsigned step = 0;\n");
   put_qk_wgmma(out, t, p, r, "step");
-  buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(s);\n");
+  buffer_puts(out, "ax_wgmma_wait<0>();\nax_hold(s);\n");
   put_consumer_release(out, t, 'b', "step");
   attention_put_scores(out, t, row_expr, column_expr);
   attention_put_online_softmax(out, t);
@@ -166,11 +166,11 @@ static void put_kv_step(Buffer *out, const AttentionKernelSpec *t,
   put_qk_wgmma(out, t, p, r, "step");
   put_pv_wgmma(out, t, p, r, "step - 1");
   put_turn(out, t, false);
-  buffer_puts(out, "ax_wgmma_wait<1>();\nax_wgmma_hold(s);\n");
+  buffer_puts(out, "ax_wgmma_wait<1>();\nax_hold(s);\n");
   put_consumer_release(out, t, 'b', "step");
   attention_put_scores(out, t, row_expr, column_expr);
   attention_put_online_softmax(out, t);
-  buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(sums);\n");
+  buffer_puts(out, "ax_wgmma_wait<0>();\nax_hold(sums);\n");
   put_consumer_release(out, t, 'v', "step - 1");
   if (t->shape->subtract_max)
     buffer_printf(out,
@@ -192,7 +192,7 @@ static void put_kv_loop(Buffer *out, const AttentionKernelSpec *t,
   put_kv_step(out, t, p, r);
   buffer_puts(out, "}\n");
   put_pv_wgmma(out, t, p, r, "steps - 1");
-  buffer_puts(out, "ax_wgmma_wait<0>();\nax_wgmma_hold(sums);\n}\n");
+  buffer_puts(out, "ax_wgmma_wait<0>();\nax_hold(sums);\n}\n");
 }
 
 static void put_consumer(Buffer *out, const AttentionKernelSpec *t,

@@ -171,15 +171,35 @@ void cuda_put_epilogue_loop(CudaWriter *w, Buffer *out, uint32_t at,
   emit_append(out, &results);
 }
 
-/* True if the kernel stores only 16-bit and 8-bit floats. */
-static bool stores_narrow_floats(const Kernel *k) {
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
-      const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
-      if (r->global_index && !dtype_is_narrow_float(r->dtype))
-        return false;
-    }
-  return true;
+/* ---- precision ---- */
+
+/* The result of the operation keeps the relative error of this argument. */
+static bool keeps_relative_error(const KernelOp *s, uint32_t arg) {
+  bool is_map = s->kind == KOP_MAP;
+  return (s->kind == KOP_CONVERT && dtype_is_float(s->dtype)) ||
+         (s->kind == KOP_SELECT && arg > 0) ||
+         (is_map && s->op == PRIM_SELECT && arg > 0) ||
+         (is_map && (s->op == PRIM_MUL || s->op == PRIM_DIV ||
+                     s->op == PRIM_NEG || s->op == PRIM_ABS));
+}
+
+const bool *cuda_approximable_ops(Arena *arena, const LoopNest *loop,
+                                  bool narrow_results) {
+  bool *may = NEW_ARRAY(arena, bool, loop->ops.len + 1);
+  memset(may, true, loop->ops.len);
+  for (uint32_t i = 0; i < loop->outputs.len; i++) {
+    const LoopOutput *r = &loop->outputs.at[i];
+    if (!narrow_results &&
+        (r->reduce != PRIM_NONE || !dtype_is_narrow_float(r->dtype)))
+      may[r->value_op] = false;
+  }
+  for (uint32_t i = loop->ops.len; i-- > 0;) {
+    const KernelOp *s = &loop->ops.at[i];
+    bool is_narrow = dtype_is_narrow_float(s->dtype);
+    for (uint32_t j = 0; j < s->arg_count; j++)
+      may[s->args[j]] &= keeps_relative_error(s, j) && (is_narrow || may[i]);
+  }
+  return may;
 }
 
 void cuda_put_epilogue_loops(CudaWriter *w, Buffer *out, uint32_t first,
@@ -189,10 +209,12 @@ void cuda_put_epilogue_loops(CudaWriter *w, Buffer *out, uint32_t first,
                                                         const KernelOp *s)) {
   uint32_t last =
       w->row_reduction ? w->row_reduction->first_reduction : w->k->loops.len;
-  w->dialect.approximates_sigmoid = stores_narrow_floats(w->k);
-  for (uint32_t j = first; j < last; j++)
+  for (uint32_t j = first; j < last; j++) {
+    w->dialect.approximates_sigmoid =
+        cuda_approximable_ops(w->e.arena, w->k->loops.at[j], false);
     cuda_put_epilogue_loop(w, out, j, j == first ? x : NULL, to, precomputed);
-  w->dialect.approximates_sigmoid = false;
+  }
+  w->dialect.approximates_sigmoid = NULL;
 }
 
 /* ---- TMA stores ---- */

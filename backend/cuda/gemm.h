@@ -47,7 +47,7 @@ typedef enum GemmStore {
 /* ---- gemm_schedule_text.c: schedule text ---- */
 
 typedef struct GemmSchedule {
-#define GEMM_FIELD(field, key, about) uint32_t field;
+#define GEMM_FIELD(field, key, users, unused, about) uint32_t field;
 #include "backend/cuda/gemm.def"
 } GemmSchedule;
 
@@ -57,6 +57,10 @@ void gemm_schedule_print(Buffer *out, const GemmSchedule *s);
 /* Applies the fields in `text`; other fields keep their values.  False:
  * invalid text; `why` describes the error. */
 bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why);
+/* False: a field has a value, but a kernel of this way does not use it; `why`
+ * says which kernels do. */
+bool gemm_schedule_check_fields(const GemmSchedule *s, bool attention,
+                                Buffer *why);
 
 /* ---- gemm_cost_model.c: schedule selection ---- */
 
@@ -135,12 +139,16 @@ void gemm_choose_layouts(const GemmShape *shape, GemmSchedule *s);
 /* Derives copy sizes, layouts and occupancy from the other fields. */
 void gemm_complete_schedule(const GemmShape *shape, const GpuSpec *gpu,
                             GemmSchedule *s);
-bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu);
-bool gemm_can_use_wgmma(const GemmShape *shape, const GpuSpec *gpu);
-bool gemm_can_use_tcgen05(const GemmShape *shape, const GpuSpec *gpu);
 bool gemm_can_store_tma(const GemmShape *shape);
-/* gemm_validate.c: applies the schedule text.  False: there is no such kernel;
- * `why` says which condition fails, and *s is unchanged. */
+
+/* ---- gemm_validate.c ---- */
+
+/* NULL, or why the instruction cannot multiply these operands. */
+const char *gemm_mma_refusal(const GemmShape *shape, const GpuSpec *gpu);
+const char *gemm_wgmma_refusal(const GemmShape *shape, const GpuSpec *gpu);
+const char *gemm_tcgen05_refusal(const GemmShape *shape, const GpuSpec *gpu);
+/* Applies the schedule text.  False: there is no such kernel; `why` says which
+ * condition fails, and *s is unchanged. */
 bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
                    GemmSchedule *s, Buffer *why);
 

@@ -86,15 +86,16 @@ uint32_t gemm_panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max) {
   return width > max ? max : width;
 }
 
+uint32_t gemm_warp_columns(const GemmSchedule *s) {
+  return gemm_has_producer(s) ? s->n : s->n / s->warps_n;
+}
+
 /* The largest power of two that divides the columns of a warp, within the
  * limit. */
 uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
-  bool has_producer = gemm_has_producer(s);
-  uint32_t columns = has_producer ? s->n : s->n / s->warps_n;
-  uint32_t max = has_producer ? MAX_WGMMA_EPILOGUE_COLUMNS
-                              : MAX_EPILOGUE_TILE_COLUMNS,
-           power_of_two;
-  power_of_two = columns & -columns;
+  uint32_t columns = gemm_warp_columns(s), power_of_two = columns & -columns;
+  uint32_t max = gemm_has_producer(s) ? MAX_WGMMA_EPILOGUE_COLUMNS
+                                      : MAX_EPILOGUE_TILE_COLUMNS;
   return power_of_two < max ? power_of_two : max;
 }
 

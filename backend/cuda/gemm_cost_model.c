@@ -618,61 +618,6 @@ static void try_tcgen05(ScheduleSearch *c) {
     }
 }
 
-bool gemm_can_use_mma(const GemmShape *shape, const GpuSpec *gpu) {
-  switch (shape->a.dtype) {
-  case DT_F8_E4M3:
-  case DT_F8_E5M2:
-    return shape->b.dtype == shape->a.dtype &&
-           shape->accumulator_dtype == DT_F32 && gpu->arch >= FIRST_F8_MMA_ARCH;
-  case DT_F16:
-    return shape->b.dtype == DT_F16 && shape->accumulator_dtype == DT_F32;
-  case DT_BF16:
-    return shape->b.dtype == DT_BF16 && shape->accumulator_dtype == DT_F32 &&
-           gpu->arch >= 80;
-  case DT_F32:
-    return shape->allow_tf32 && shape->accumulator_dtype == DT_F32 &&
-           gpu->arch >= 80;
-  case DT_NONE:
-  case DT_BOOL:
-  case DT_U8:
-  case DT_I8:
-  case DT_I32:
-  case DT_I64:
-  case DT_F64:
-  case DT_COUNT:
-    break;
-  }
-  return false;
-}
-
-/* True if TMA or the producer threads can load the operand.  Producer threads
- * compute only 16-bit elements, since wgmma truncates to tf32 and does not
- * round. */
-static bool is_wgmma_loadable(const GemmSide *side) {
-  return side->computed ? dtype_info[side->dtype].bytes == 2
-                        : side->tma_copyable;
-}
-
-bool gemm_can_use_wgmma(const GemmShape *shape, const GpuSpec *gpu) {
-  /* wgmma needs K-major tf32 operands */
-  bool is_tf32 = shape->a.dtype == DT_F32;
-  return gpu->f16_wgmma_rate > 0 && gpu->has_tma &&
-         is_wgmma_loadable(&shape->a) && is_wgmma_loadable(&shape->b) &&
-         (!shape->a.computed || !shape->b.computed) &&
-         (!is_tf32 ||
-          (shape->allow_tf32 && !shape->a.mn_major && !shape->b.mn_major));
-}
-
-/* The first group of warps loads and multiplies, so that no warps are left to
- * compute an operand.  tf32 operands are K-major. */
-bool gemm_can_use_tcgen05(const GemmShape *shape, const GpuSpec *gpu) {
-  bool is_tf32 = shape->a.dtype == DT_F32;
-  return gpu->f16_tcgen05_rate > 0 && gpu->has_tma && shape->a.tma_copyable &&
-         shape->b.tma_copyable && !shape->a.computed && !shape->b.computed &&
-         (!is_tf32 ||
-          (shape->allow_tf32 && !shape->a.mn_major && !shape->b.mn_major));
-}
-
 void gemm_choose_layouts(const GemmShape *shape, GemmSchedule *s) {
   choose_operand_layout(shape, s, false);
   choose_operand_layout(shape, s, true);
@@ -688,11 +633,11 @@ void gemm_complete_schedule(const GemmShape *shape, const GpuSpec *gpu,
 bool gemm_choose(const GemmShape *shape, const GpuSpec *gpu, GemmSchedule *s,
                  double *seconds) {
   ScheduleSearch c = {.shape = shape, .gpu = gpu};
-  if (gemm_can_use_mma(shape, gpu)) {
+  if (!gemm_mma_refusal(shape, gpu)) {
     try_mma(&c);
-    if (gemm_can_use_wgmma(shape, gpu))
+    if (!gemm_wgmma_refusal(shape, gpu))
       try_wgmma(&c);
-    if (gemm_can_use_tcgen05(shape, gpu))
+    if (!gemm_tcgen05_refusal(shape, gpu))
       try_tcgen05(&c);
   } else if (shape->a.dtype == shape->accumulator_dtype &&
              shape->b.dtype == shape->accumulator_dtype) {

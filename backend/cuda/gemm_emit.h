@@ -87,6 +87,8 @@ uint32_t gemm_element_bytes(const GemmShape *shape);
 /* Width of a panel: `columns` elements of `bytes` bytes; at most `max`
  * bytes. */
 uint32_t gemm_panel_bytes(uint32_t columns, uint32_t bytes, uint32_t max);
+/* Columns of a tile that a warp has in the epilogue. */
+uint32_t gemm_warp_columns(const GemmSchedule *s);
 uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s);
 uint32_t gemm_epilogue_tile_pitch(const GemmSchedule *s); /* in floats */
 /* Bytes of a TMA store of one output, and of all outputs. */

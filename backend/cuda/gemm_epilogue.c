@@ -125,7 +125,7 @@ void gemm_put_epilogue_via_shared(Buffer *out, const GemmKernelSpec *t,
                                   const char *sums, const char *row,
                                   const char *column) {
   const GemmSchedule *s = t->schedule;
-  uint32_t columns = gemm_has_producer(s) ? s->n : s->n / s->warps_n;
+  uint32_t columns = gemm_warp_columns(s);
   uint32_t tile_columns = gemm_epilogue_tile_columns(s),
            pitch = gemm_epilogue_tile_pitch(s);
   uint32_t lane_width = lane_columns(t),

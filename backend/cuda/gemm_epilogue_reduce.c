@@ -80,7 +80,7 @@ void gemm_put_row_reduction(Buffer *out, const GemmKernelSpec *t,
                             const char *sums, const char *row,
                             const char *column, const char *part) {
   const GemmSchedule *s = t->schedule;
-  uint32_t columns = gemm_has_producer(s) ? s->n : s->n / s->warps_n;
+  uint32_t columns = gemm_warp_columns(s);
   FragmentLayout h = fragment_layout_mma_c();
   Buffer column_loop = {.arena = out->arena}, is_writer = column_loop;
   if (!t->row_reduction.level_count)

@@ -118,6 +118,11 @@ bool cuda_requires_align16(const GemmSide *sides, uint32_t count,
 
 /* ---- epilogue.c ---- */
 
+/* For each operation of a loop: all results that depend on it keep its relative
+ * error, and are rounded to 16-bit or 8-bit floats.  narrow_results: all
+ * results of the loop are rounded so later. */
+const bool *cuda_approximable_ops(Arena *arena, const LoopNest *loop,
+                                  bool narrow_results);
 /* Emits the loops from `first` on; x is the value of the first loop, the
  * contraction.  The axis variables are declared.  to: variables for the
  * outputs.  precomputed: values of earlier loops; NULL: there are none. */

@@ -7,13 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Users of fields: sets of matmul kernels, and attention. */
+enum {
+  FMA = 1 << MMA_KIND_FMA,
+  MMA = 1 << MMA_KIND_MMA_SYNC,
+  WGMMA = 1 << MMA_KIND_WGMMA,
+  TCGEN05 = 1 << MMA_KIND_TCGEN05,
+  ATTENTION = 1,
+  PRODUCER = WGMMA | TCGEN05,
+  MATMUL = FMA | MMA | PRODUCER,
+  ALL = MATMUL | ATTENTION,
+};
+
 typedef struct ScheduleField {
   const char *key;
   size_t offset; /* in GemmSchedule */
+  uint32_t users, unused;
 } ScheduleField;
 
 static const ScheduleField fields[] = {
-#define GEMM_FIELD(field, key, about) {key, offsetof(GemmSchedule, field)},
+#define GEMM_FIELD(field, key, users, unused, about) \
+  {key, offsetof(GemmSchedule, field), users, unused},
 #include "backend/cuda/gemm.def"
 };
 
@@ -102,5 +116,31 @@ bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why) {
     text += len;
   }
   *s = to;
+  return true;
+}
+
+/* ---- unused fields ---- */
+
+bool gemm_schedule_check_fields(const GemmSchedule *s, bool attention,
+                                Buffer *why) {
+  uint32_t user = attention ? ATTENTION : 1u << s->mma_kind;
+  for (size_t j = 0; j < ARRAY_LEN(fields); j++) {
+    const ScheduleField *f = &fields[j];
+    if (f->users & user || *field_at(s, f) == f->unused)
+      continue;
+    if (attention) {
+      buffer_printf(why, "attention has no field %s", f->key);
+      return false;
+    }
+    const char *separator = " needs";
+    buffer_puts(why, f->key);
+    for (uint32_t kind = MMA_KIND_FMA; kind <= MMA_KIND_TCGEN05; kind++)
+      if (f->users >> kind & 1) {
+        buffer_printf(why, "%s way=%s", separator,
+                      find_word(offsetof(GemmSchedule, mma_kind), kind)->text);
+        separator = " or";
+      }
+    return false;
+  }
   return true;
 }

@@ -67,10 +67,6 @@ static uint32_t address_offset(const GemmKernelSpec *t, const TmaPipeline *r) {
   return r->counts_offset + 2 * 8 * t->schedule->accumulators;
 }
 
-static const char *block_sync(const GemmKernelSpec *t) {
-  return gemm_cluster_size(t->schedule) > 1 ? "ax_cluster_sync" : "ax_sync";
-}
-
 static void put_begin(Buffer *out, const GemmKernelSpec *t,
                       const TmaPipeline *r) {
   const GemmSchedule *s = t->schedule;
@@ -89,17 +85,19 @@ static void put_begin(Buffer *out, const GemmKernelSpec *t,
       "ax_tmem_alloc(shared + %uu, %u);\nax_tmem_permit();\n}\n%s();\n"
       "const unsigned tensor = *(const unsigned *)(memory + %uu);\n",
       r->counts_offset, 8 * s->accumulators, address_offset(t, r),
-      gemm_tmem_columns(s), block_sync(t), address_offset(t, r));
+      gemm_tmem_columns(s),
+      gemm_cluster_size(s) > 1 ? "ax_cluster_sync" : "ax_sync",
+      address_offset(t, r));
 }
 
-/* The loads of all tiles precede a fence (put_half).  Other blocks of a cluster
- * may still write to this block's shared memory. */
+/* The loads of all tiles precede a fence (put_half).  The block has waited for
+ * all copies and commits of other blocks. */
 static void put_end(Buffer *out, const GemmKernelSpec *t) {
   buffer_printf(out,
-                "ax_sync_warp();\n%s();\n"
+                "ax_sync_warp();\nax_sync();\n"
                 "if (ax_warp() == 2) {\nax_tcgen05_fence_after();\n"
                 "ax_tmem_free(tensor, %u);\n}\n",
-                block_sync(t), gemm_tmem_columns(t->schedule));
+                gemm_tmem_columns(t->schedule));
 }
 
 /* Declares the accumulator of a tile, and the parity of its use. */
@@ -169,7 +167,7 @@ static void put_sums(Buffer *out, const GemmSchedule *s, uint32_t half) {
       buffer_printf(out, "ax_tmem_load_x%u(sums%u + %u, place + %u);\n", each,
                     half, column / 2, column);
   buffer_printf(out,
-                "ax_tmem_wait_load();\nax_tmem_hold(sums%u);\n} else {\n"
+                "ax_tmem_wait_load();\nax_hold(sums%u);\n} else {\n"
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
                 "sums%u[i] = 0;\n}\n",
                 half, s->n / 2, half);

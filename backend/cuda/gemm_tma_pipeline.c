@@ -255,6 +255,16 @@ static void put_stage_computed(Buffer *out, const GemmKernelSpec *t,
                    "if (lane == 0)\nax_mbarrier_arrive(full + 8 * stage);\n");
 }
 
+/* Waits until all stages are empty: the commits of tcgen05 arrive in shared
+ * memory, also in that of other blocks, after their block has the products. */
+static void put_producer_end(Buffer *out, const TmaPipeline *r) {
+  buffer_printf(out,
+                "for (unsigned end = round + %uu; round < end; round++)\n"
+                "ax_mbarrier_wait(empty + 8 * (round %% %uu), "
+                "(round / %uu & 1) ^ 1);\n",
+                r->stages, r->stages, r->stages);
+}
+
 void gemm_put_producer(Buffer *out, const GemmKernelSpec *t,
                        const TmaPipeline *r) {
   if (r->producer_computes)
@@ -289,7 +299,10 @@ void gemm_put_producer(Buffer *out, const GemmKernelSpec *t,
     buffer_puts(out, "}\n");
     put_stage_computed(out, t, r);
   }
-  buffer_puts(out, "}\n}\n}\n");
+  buffer_puts(out, "}\n}\n");
+  if (t->schedule->mma_kind == MMA_KIND_TCGEN05)
+    put_producer_end(out, r);
+  buffer_puts(out, "}\n");
 }
 
 /* ---- tiles ---- */

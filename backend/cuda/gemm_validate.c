@@ -6,6 +6,7 @@
 #include <math.h>
 
 enum {
+  FIRST_BF16_MMA_ARCH = 80, /* also tf32 */
   MMA_M = 16,
   WGMMA_M = 64,
   TCGEN05_MAX_M = 128,
@@ -16,6 +17,78 @@ enum {
   MAX_CLUSTER_BLOCKS = 8, /* portable limit of the cluster size */
   MAX_STORE_STAGES = 4,
 };
+
+/* ---- operands ---- */
+
+static bool has_mma(const GemmShape *shape, const GpuSpec *gpu) {
+  switch (shape->a.dtype) {
+  case DT_F8_E4M3:
+  case DT_F8_E5M2:
+    return shape->b.dtype == shape->a.dtype && gpu->arch >= FIRST_F8_MMA_ARCH;
+  case DT_F16:
+    return shape->b.dtype == DT_F16;
+  case DT_BF16:
+    return shape->b.dtype == DT_BF16 && gpu->arch >= FIRST_BF16_MMA_ARCH;
+  case DT_F32:
+    return gpu->arch >= FIRST_BF16_MMA_ARCH;
+  case DT_NONE:
+  case DT_BOOL:
+  case DT_U8:
+  case DT_I8:
+  case DT_I32:
+  case DT_I64:
+  case DT_F64:
+  case DT_COUNT:
+    break;
+  }
+  return false;
+}
+
+const char *gemm_mma_refusal(const GemmShape *shape, const GpuSpec *gpu) {
+  if (shape->accumulator_dtype != DT_F32 || !has_mma(shape, gpu))
+    return "tensor cores of this GPU do not multiply operands of these types";
+  if (shape->a.dtype == DT_F32 && !shape->allow_tf32)
+    return "tensor cores round f32 operands to tf32, which needs AXON_TF32=1";
+  return NULL;
+}
+
+/* For kernels with a producer, which use TMA. */
+static const char *tma_refusal(const GemmShape *shape, const GpuSpec *gpu) {
+  const GemmSide *sides[] = {&shape->a, &shape->b};
+  const char *why = gemm_mma_refusal(shape, gpu);
+  for (size_t j = 0; j < ARRAY_LEN(sides) && !why; j++)
+    if (!sides[j]->computed && !sides[j]->tma_copyable)
+      why = "TMA cannot copy an operand: use way=mma";
+  if (!why && shape->a.dtype == DT_F32 &&
+      (shape->a.mn_major || shape->b.mn_major))
+    why = "the reduction axis of f32 operands must be contiguous";
+  return why;
+}
+
+/* Producer threads compute only 16-bit elements, since wgmma truncates to tf32
+ * and does not round. */
+const char *gemm_wgmma_refusal(const GemmShape *shape, const GpuSpec *gpu) {
+  if (!gpu->f16_wgmma_rate)
+    return "way=wgmma needs the architecture sm_90a";
+  if (shape->a.computed && shape->b.computed)
+    return "way=wgmma cannot compute both operands: use way=mma";
+  if ((shape->a.computed || shape->b.computed) &&
+      dtype_info[shape->a.dtype].bytes != 2)
+    return "way=wgmma computes only operands of 16 bits: use way=mma";
+  return tma_refusal(shape, gpu);
+}
+
+/* The first group of warps loads and multiplies, so that no warps are left to
+ * compute an operand. */
+const char *gemm_tcgen05_refusal(const GemmShape *shape, const GpuSpec *gpu) {
+  if (!gpu->f16_tcgen05_rate)
+    return "way=tcgen05 needs the architecture sm_100a";
+  if (shape->a.computed || shape->b.computed)
+    return "way=tcgen05 cannot compute an operand: use way=mma";
+  return tma_refusal(shape, gpu);
+}
+
+/* ---- schedules ---- */
 
 static const char *check_fma(const GemmShape *shape, const GemmSchedule *s) {
   if (shape->a.dtype != shape->accumulator_dtype ||
@@ -75,27 +148,23 @@ static const char *check_producer(const GemmShape *shape,
 
 static const char *check_tcgen05(const GemmShape *shape, const GpuSpec *gpu,
                                  const GemmSchedule *s) {
-  if (!gemm_can_use_tcgen05(shape, gpu))
-    return "tcgen05 cannot load these operands by TMA, or the architecture is "
-           "not sm_100a";
-  const char *why = check_producer(shape, s);
+  const char *why = gemm_tcgen05_refusal(shape, gpu);
+  if (!why)
+    why = check_producer(shape, s);
   if (why)
     return why;
   if ((s->m != TCGEN05_MAX_M && s->m != TCGEN05_MAX_M / 2) || s->warps_m != 1)
     return "way=tcgen05 needs m=64 or m=128, and warps_m=1";
   if (!s->accumulators || s->accumulators > MAX_ACCUMULATORS)
     return "accumulators must be 1 or 2";
-  return s->persistent && s->split == 1 && !s->stream && !s->pingpong
-             ? NULL
-             : "way=tcgen05 needs persistent=1, split=1, stream=0 and "
-               "pingpong=0";
+  return s->persistent ? NULL : "way=tcgen05 needs persistent=1";
 }
 
 static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
                                const GemmSchedule *s) {
-  if (!gemm_can_use_wgmma(shape, gpu))
-    return "wgmma cannot load these operands by TMA";
-  const char *why = check_producer(shape, s);
+  const char *why = gemm_wgmma_refusal(shape, gpu);
+  if (!why)
+    why = check_producer(shape, s);
   if (why)
     return why;
   uint32_t groups = s->warps_m, rows = s->pingpong ? s->m : s->m / groups;
@@ -113,24 +182,29 @@ static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
              : "stream=1 and pingpong=1 need persistent=1";
 }
 
-/* Returns NULL or the condition that fails.  Fills in the dependent fields. */
-static const char *check_schedule(const GemmShape *shape, const GpuSpec *gpu,
-                                  GemmSchedule *s) {
+static const char *check_way(const GemmShape *shape, const GpuSpec *gpu,
+                             const GemmSchedule *s) {
   const char *why = NULL;
   if (s->m < 1 || s->n < 1 || s->m > MAX_TILE_SIDE || s->n > MAX_TILE_SIDE)
     return "m and n must be at most 256";
-  if (s->mma_kind == MMA_KIND_FMA)
-    why = check_fma(shape, s);
-  else if (s->mma_kind == MMA_KIND_MMA_SYNC && !gemm_can_use_mma(shape, gpu))
-    why = "mma does not support these operands";
-  else if (s->mma_kind == MMA_KIND_MMA_SYNC)
-    why = check_mma(shape, s);
-  else if (s->mma_kind == MMA_KIND_TCGEN05)
-    why = check_tcgen05(shape, gpu, s);
-  else
-    why = check_wgmma(shape, gpu, s);
-  if (why)
-    return why;
+  switch ((MmaKind)s->mma_kind) {
+  case MMA_KIND_NONE:
+    break;
+  case MMA_KIND_FMA:
+    return check_fma(shape, s);
+  case MMA_KIND_MMA_SYNC:
+    why = gemm_mma_refusal(shape, gpu);
+    return why ? why : check_mma(shape, s);
+  case MMA_KIND_WGMMA:
+    return check_wgmma(shape, gpu, s);
+  case MMA_KIND_TCGEN05:
+    return check_tcgen05(shape, gpu, s);
+  }
+  return "way must be fma, mma, wgmma or tcgen05";
+}
+
+static const char *check_pipeline(const GemmShape *shape, const GpuSpec *gpu,
+                                  const GemmSchedule *s) {
   if (!gemm_has_producer(s) &&
       s->copy != (gpu->has_cp_async ? COPY_CP_ASYNC : COPY_VIA_REGISTERS))
     return "copy must be async from sm_80 on, registers before";
@@ -138,22 +212,32 @@ static const char *check_schedule(const GemmShape *shape, const GpuSpec *gpu,
     return "stages must be at least 2, and exactly 2 if copy=registers";
   if (!s->raster || !s->split || s->split > MAX_SPLIT_K)
     return "raster and split must be at least 1, split at most 32";
-  if (!gemm_has_producer(s) && (s->cluster_m != 1 || s->cluster_n != 1))
-    return "cluster_m and cluster_n need way=wgmma or way=tcgen05";
   if ((s->split > 1 && (shape->no_split_k || shape->symbolic_tile_count)) ||
       (s->stream && shape->no_split_k))
     return "the sums of this kernel cannot be split";
   double tiles = ceil(shape->m / s->m) * ceil(shape->n / s->n) * shape->batch;
-  if (s->split > 1 && tiles > CUDA_COUNTER_COUNT)
-    return "too many tiles for the counters";
-  if (!gemm_has_producer(s) && (s->stream || s->pingpong || s->persistent))
-    return "stream, pingpong and persistent need way=wgmma";
-  if (s->mma_kind != MMA_KIND_TCGEN05 && s->accumulators)
-    return "accumulators needs way=tcgen05";
-  s->width_a = s->width_b = MMA_M;
-  gemm_complete_schedule(shape, gpu, s);
-  return gemm_fits(shape, gpu, s) ? NULL
-                                  : "it exceeds shared memory or registers";
+  return s->split > 1 && tiles > CUDA_COUNTER_COUNT
+             ? "too many tiles for the counters"
+             : NULL;
+}
+
+/* False: `why` is the condition that fails.  Fills in the dependent fields. */
+static bool check_schedule(const GemmShape *shape, const GpuSpec *gpu,
+                           GemmSchedule *s, Buffer *why) {
+  const char *bad = check_way(shape, gpu, s);
+  if (!bad && !gemm_schedule_check_fields(s, false, why))
+    return false;
+  if (!bad)
+    bad = check_pipeline(shape, gpu, s);
+  if (!bad) {
+    s->width_a = s->width_b = MMA_M;
+    gemm_complete_schedule(shape, gpu, s);
+    if (!gemm_fits(shape, gpu, s))
+      bad = "it exceeds shared memory or registers";
+  }
+  if (bad)
+    buffer_puts(why, bad);
+  return !bad;
 }
 
 bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
@@ -190,11 +274,8 @@ bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
     if (!gemm_schedule_parse(&to, text, why))
       return false;
   }
-  const char *bad = check_schedule(shape, gpu, &to);
-  if (bad) {
-    buffer_puts(why, bad);
+  if (!check_schedule(shape, gpu, &to, why))
     return false;
-  }
   *s = to;
   return true;
 }

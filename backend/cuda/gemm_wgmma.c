@@ -84,7 +84,7 @@ static void put_wgmma_mainloop(Buffer *out, const GemmKernelSpec *t,
   put_consumer_release(out, t, r, s->stages_in_flight - 1, "step - from");
   buffer_puts(out, "}\nax_wgmma_wait<0>();\n");
   for (uint32_t x = 0; x < m_tiles; x++)
-    buffer_printf(out, "ax_wgmma_hold(sums%u);\n", x);
+    buffer_printf(out, "ax_hold(sums%u);\n", x);
   for (uint32_t left = s->stages_in_flight; --left > 0;) {
     buffer_printf(out, "if (to - from >= %uu)\n", left);
     put_consumer_release(out, t, r, left, NULL);

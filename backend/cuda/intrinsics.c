@@ -1,6 +1,6 @@
-/* Intrinsics for kernels: sections of device/, and wgmma functions. wgmma has
- * 32 widths, five types and two storages of A, so functions are generated for
- * the names that a source uses. */
+/* Intrinsics for kernels: sections of device/, and functions with many operands
+ * or variants, which are generated for the names that a source uses: wgmma (32
+ * widths, five types and two storages of A) and loads from tensor memory. */
 #include "backend/cuda/intrinsics.h"
 #include "backend/emit/prelude.h"
 #include "support/arena.h"
@@ -20,7 +20,8 @@ typedef struct WgmmaIntrinsic {
   bool a_in_registers; /* A is in registers */
 } WgmmaIntrinsic;
 
-static const char prefix[] = "ax_wgmma_m64n";
+static const char wgmma_prefix[] = "ax_wgmma_m64n";
+static const char tmem_load_prefix[] = "ax_tmem_load_x";
 
 /* Parses the name of a wgmma function.  False if it is none. */
 static bool parse_wgmma_name(const char *name, size_t len,
@@ -31,11 +32,11 @@ static bool parse_wgmma_name(const char *name, size_t len,
   } types[] = {
       {"f16", 16}, {"bf16", 16}, {"tf32", 8}, {"e4m3", 32}, {"e5m2", 32}};
   char source[40], *at;
-  if (len >= sizeof source || strncmp(name, prefix, strlen(prefix)) != 0)
+  if (len >= sizeof source)
     return false;
   memcpy(source, name, len);
   source[len] = 0;
-  out->n = (int)strtol(source + strlen(prefix), &at, 10);
+  out->n = (int)strtol(source + strlen(wgmma_prefix), &at, 10);
   if (out->n < 8 || out->n > 256 || out->n % 8 || *at != 'k')
     return false;
   out->k = (int)strtol(at + 1, &at, 10);
@@ -62,6 +63,16 @@ static void write_operands(Buffer *out, int first, int count) {
   buffer_puts(out, "}");
 }
 
+/* The registers d[0] to d[count - 1] as results. */
+static void write_registers(Buffer *out, const char *constraint, int count) {
+  for (int i = 0; i < count; i++)
+    buffer_printf(out, "%s\"%s\"(d[%d])",
+                  i % 4 ? ", "
+                  : i   ? ",\n      "
+                        : "",
+                  constraint, i);
+}
+
 /* wgmma.mma_async, PTX ISA 9.7.15.5.2: the predicate is scale-d, the scales of
  * A and B are 1, and only 16-bit operands in shared memory can be
  * transposed. */
@@ -73,8 +84,8 @@ static void write_wgmma(Buffer *out, const WgmmaIntrinsic *p) {
     buffer_printf(out, "template <%sint TRANS_B>\n",
                   operands == 2 ? "int TRANS_A, " : "");
   buffer_printf(out, "AX_DEVICE void %s%dk%d_%s%s(float (&d)[%d],\n    %sa, ",
-                prefix, p->n, p->k, p->type, p->a_in_registers ? "_ra" : "",
-                registers,
+                wgmma_prefix, p->n, p->k, p->type,
+                p->a_in_registers ? "_ra" : "", registers,
                 p->a_in_registers ? "const unsigned *" : "unsigned long long ");
   buffer_printf(out,
                 "unsigned long long b, bool add) {\n"
@@ -92,12 +103,7 @@ static void write_wgmma(Buffer *out, const WgmmaIntrinsic *p) {
   for (int j = 0; j < operands; j++)
     buffer_printf(out, ", %%%d", b + 2 + j);
   buffer_puts(out, ";\\n}\"\n    : ");
-  for (int i = 0; i < registers; i++)
-    buffer_printf(out, "%s\"+f\"(d[%d])",
-                  i % 4 ? ", "
-                  : i   ? ",\n      "
-                        : "",
-                  i);
+  write_registers(out, "+f", registers);
   buffer_puts(out, "\n    : ");
   for (int i = 0; p->a_in_registers && i < 4; i++)
     buffer_printf(out, "\"r\"(a[%d]), ", i);
@@ -107,21 +113,54 @@ static void write_wgmma(Buffer *out, const WgmmaIntrinsic *p) {
                 operands ? ", \"n\"(TRANS_B)" : "");
 }
 
-static bool seen_before(const char *source, const char *at, size_t len) {
+static void write_named_wgmma(Buffer *out, const char *name, size_t len) {
+  WgmmaIntrinsic p;
+  if (parse_wgmma_name(name, len, &p))
+    write_wgmma(out, &p);
+}
+
+/* tcgen05.ld, PTX ISA 9.7.16: loads 16 lanes and 8 columns, or 2 to 16 times as
+ * many columns, in the layout of accumulators of mma.  Warp w may load lanes
+ * from 32 * (w % 4) on.  It is asynchronous. */
+static void write_named_tmem_load(Buffer *out, const char *name, size_t len) {
+  static const int all[] = {1, 2, 4, 8, 16};
+  char *end;
+  long times = strtol(name + strlen(tmem_load_prefix), &end, 10);
+  for (size_t j = 0; j < ARRAY_LEN(all); j++) {
+    if (times != all[j] || end != name + len)
+      continue;
+    int registers = 4 * all[j];
+    buffer_printf(out,
+                  "AX_TCGEN05_CHECK\n"
+                  "AX_DEVICE void %.*s(float *d, unsigned address) {\n"
+                  "  asm volatile(\"tcgen05.ld.sync.aligned.16x256b.x%d.b32 "
+                  "\"\n    \"",
+                  (int)len, name, all[j]);
+    write_operands(out, 0, registers);
+    buffer_printf(out, ", [%%%d];\"\n    : ", registers);
+    write_registers(out, "=f", registers);
+    buffer_puts(out, "\n    : \"r\"(address)\n    : \"memory\");\n}\n");
+  }
+}
+
+static bool seen_before(const char *source, const char *prefix, const char *at,
+                        size_t len) {
   for (const char *p = source; (p = strstr(p, prefix)) && p < at; p++)
     if (strncmp(p, at, len) == 0 && !is_c_identifier_char(p[len]))
       return true;
   return false;
 }
 
-static void write_wgmmas(Buffer *out, const char *source) {
+/* Writes the functions of the source whose names have this prefix. */
+static void write_named(Buffer *out, const char *source, const char *prefix,
+                        void (*write)(Buffer *out, const char *name,
+                                      size_t len)) {
   for (const char *at = source; (at = strstr(at, prefix));) {
     size_t len = 0;
-    WgmmaIntrinsic p;
     while (is_c_identifier_char(at[len]))
       len++;
-    if (parse_wgmma_name(at, len, &p) && !seen_before(source, at, len))
-      write_wgmma(out, &p);
+    if (!seen_before(source, prefix, at, len))
+      write(out, at, len);
     at += len;
   }
 }
@@ -135,7 +174,8 @@ bool intrinsics_write(Buffer *out, const char *source) {
   }
   arena = arena_new();
   Buffer text = {.arena = arena};
-  write_wgmmas(&text, source);
+  write_named(&text, source, wgmma_prefix, write_named_wgmma);
+  write_named(&text, source, tmem_load_prefix, write_named_tmem_load);
   buffer_puts(&text, source);
   prelude_write(out, arena, wrappers_text, text.text, text.len);
   buffer_add(out, text.text, text.len);

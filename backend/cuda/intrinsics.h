@@ -102,16 +102,20 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   uint8_t ax_f32_to_f8_e4m3(float), ax_f32_to_f8_e5m2
  *   uint16_t ax_low(unsigned), ax_high(unsigned)
  *   unsigned ax_tf32(float)
- *   float ax_exp2(float), ax_log2, ax_reciprocal, ax_rsqrt, ax_tanh:
- * approximate mbarriers, clusters (sm_90 on) void ax_mbarrier_init(unsigned
- * bar, unsigned count)   by one thread, then void ax_fence_mbarrier_init()
- * this, and a barrier void ax_mbarrier_arrive(unsigned bar) void
- * ax_mbarrier_expect(unsigned bar, unsigned bytes) also arrives void
- * ax_mbarrier_arrive_at(unsigned bar, unsigned rank)  after wgmma bool
- * ax_mbarrier_try(unsigned bar, unsigned parity) void ax_mbarrier_wait(unsigned
- * bar, unsigned parity) void ax_fence_async() unsigned ax_cluster_rank(),
- * ax_cluster_blocks() void ax_cluster_sync(), ax_cluster_arrive(),
- * ax_cluster_wait() unsigned ax_cluster_load_4(unsigned address, unsigned rank)
+ *   float ax_exp2(float), ax_log2, ax_reciprocal, ax_rsqrt      approximate
+ *   float ax_tanh(float)                  less exact (sm_75 on)
+ * mbarriers, clusters (sm_90 on)
+ *   void ax_mbarrier_init(unsigned bar, unsigned count)   by one thread, then
+ *   void ax_fence_mbarrier_init()         this, and a barrier
+ *   void ax_mbarrier_arrive(unsigned bar)
+ *   void ax_mbarrier_expect(unsigned bar, unsigned bytes)  also arrives
+ *   void ax_mbarrier_arrive_at(unsigned bar, unsigned rank)  after wgmma
+ *   bool ax_mbarrier_try(unsigned bar, unsigned parity)
+ *   void ax_mbarrier_wait(unsigned bar, unsigned parity)
+ *   void ax_fence_async()
+ *   unsigned ax_cluster_rank(), ax_cluster_blocks()
+ *   void ax_cluster_sync(), ax_cluster_arrive(), ax_cluster_wait()
+ *   unsigned ax_cluster_load_4(unsigned address, unsigned rank)
  * TMA (sm_90 on; cast: sm_90a, sm_100a), 1d to 5d; c0: the contiguous axis
  *   struct ax_tensor_map                  128 bytes; cuTensorMapEncodeTiled
  *   void ax_tma_prefetch(const ax_tensor_map *)
@@ -131,7 +135,7 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   uint64_t ax_wgmma_descriptor(unsigned address, unsigned leading,
  *                                unsigned stride, unsigned swizzle)
  *   void ax_wgmma_fence(), ax_wgmma_commit(), ax_wgmma_wait<PENDING>()
- *   void ax_wgmma_hold(float (&d)[N / 2]) after the wait, before a read of d
+ *   void ax_hold(float (&d)[N / 2])       after the wait, before a read of d
  *   void ax_wgmma_m64n128k16_bf16<TRANS_A, TRANS_B>(float (&d)[64], uint64_t a,
  *                                uint64_t b, bool add)   TRANS 1: MN-major;
  *                                add false: d = a * b
@@ -146,8 +150,7 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   void ax_tmem_free(unsigned address, unsigned columns)
  *   void ax_tmem_load_x1(float *d, unsigned address), _x2, ... _x16   16 lanes,
  *                                8 columns for each 4 registers
- *   void ax_tmem_wait_load()              by the warp
- *   void ax_tmem_hold(float (&d)[N])      after the wait, before a read of d
+ *   void ax_tmem_wait_load()              by the warp; then ax_hold (wgmma)
  *   uint64_t ax_tcgen05_descriptor(unsigned address, unsigned leading,
  *                                unsigned stride, unsigned swizzle)
  *   void ax_tcgen05_mma_f16(unsigned d, uint64_t a, uint64_t b,

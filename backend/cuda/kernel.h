@@ -213,7 +213,6 @@ typedef struct PartialReduction {
   bool is_arg_reduction;
 } PartialReduction;
 
-/* The state while a pass is generated. */
 /* Loads of an epilogue that are loaded for two neighbouring columns at once. */
 enum { MAX_PAIR_LOADS = 4 };
 typedef struct PairLoads {
@@ -221,6 +220,7 @@ typedef struct PairLoads {
   const KernelOp *op[MAX_PAIR_LOADS];
 } PairLoads;
 
+/* The state while a pass is generated. */
 typedef struct CudaWriter {
   Emitter e;
   Dialect dialect;

@@ -89,11 +89,11 @@ typedef struct Dialect {
   const char *(*emit_divisor)(Emitter *e, int64_t divisor);
   /* function that divides f32 by the sum of an earlier loop, or NULL */
   const char *divide_by_row_sum;
-  /* CUDA: tanh of f32 may have an absolute error of 2^-21. */
-  bool approximates_tanh;
-  /* CUDA: 1 + tanh x may have an absolute error of 2^-21, and 1 / (1 + e^x) the
-   * relative error of ax_exp_rounded. */
-  bool approximates_sigmoid;
+  /* CUDA: a tanh of f32 that may have an absolute error of 2^-21, or NULL. */
+  const KernelOp *approximated_tanh;
+  /* CUDA: the operations of the loop of which 1 + tanh x and 1 / (1 + e^x) may
+   * have the relative error of ax_exp_rounded; NULL: none. */
+  const bool *approximates_sigmoid;
   /* Offset of an output in its local buffer at an affine index, without the
    * term of the lane.  NULL: the index itself. */
   const char *(*emit_local_offset)(Emitter *e, const LocalBuffer *l,

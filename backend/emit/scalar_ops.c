@@ -436,10 +436,11 @@ static uint32_t argument_that_is_one(const Emitter *e, const KernelOp *s) {
 
 /* CUDA: sigmoids in f32 without branches, or NULL.  1 / (1 + e^x) is a
  * reciprocal of a number that is at least 1; so is (1 + tanh x) / 2. */
-static const char *emit_sigmoid(Emitter *e, const KernelOp *s,
-                                const char *const *a) {
+static const char *emit_sigmoid(Emitter *e, uint32_t op_index,
+                                const KernelOp *s, const char *const *a) {
   uint32_t one = s->arg_count == 2 ? argument_that_is_one(e, s) : 2;
-  bool approximates = e->dialect->approximates_sigmoid;
+  const bool *may = e->dialect->approximates_sigmoid;
+  bool approximates = may && may[op_index];
   if (!e->dialect->is_cuda || one == 2)
     return NULL;
   const KernelOp *other = argument(e, s, 1 - one);
@@ -463,10 +464,10 @@ static const char *emit_primitive_expr(Emitter *e, uint32_t op_index,
   if (s->op == PRIM_DIV && class == 'f' && e->dialect->divide_by_row_sum &&
       is_row_sum(e, &e->loop->ops.at[s->args[1]]))
     return emit_row_sum_division(e, s, a);
-  const char *sigmoid = emit_sigmoid(e, s, a);
+  const char *sigmoid = emit_sigmoid(e, op_index, s, a);
   if (sigmoid)
     return sigmoid;
-  if (is_f32_map(s, PRIM_TANH) && e->dialect->approximates_tanh)
+  if (s == e->dialect->approximated_tanh)
     return format(e, "ax_tanh_absolute(%s)", a[0]);
   if (map_info[s->op].fault != ARITH_OK && !is_float_class(class))
     return emit_fallible(e, op_index, s, is_vector, a);

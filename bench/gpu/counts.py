@@ -79,14 +79,34 @@ def counted(code):
     return counts
 
 
+def targets(labels, name, operands):
+    """Where a branch goes: BRA, BRA.U, BRA.DIV, JMP.  BRX lists its labels."""
+    if name.split(".")[0] not in ("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"):
+        return []
+    return [labels[x] for x in re.findall(r"\.L_x_\d+", operands)
+            if x in labels]
+
+
+def continues(predicate, name, operands):
+    """May the next instruction follow?  BRA.U has its predicate, and BRA.DIV
+    its mask, as an operand."""
+    if name.split(".")[0] == "BRA":
+        return bool(predicate) or "," in operands
+    return bool(predicate) or name.split(".")[0] not in (
+        "BRX", "BRXU", "JMP", "JMX", "JMXU", "EXIT", "RET")
+
+
 def loops(code, labels):
-    """Where they begin and end, by the branches back that end them.  What waits
-    for a barrier stands behind the kernel's end, and branches back, too."""
+    """Where they begin and end, by the last branch back to their begin.  What
+    waits for a barrier stands behind the kernel's end, and branches back,
+    too."""
+    ends = {}
     for end, (_, name, operands) in enumerate(code):
-        to = re.search(r"(\.L_x_\d+)", operands) if name == "BRA" else None
-        begin = labels.get(to.group(1), end) if to else end
-        if begin < end and all(x != "EXIT" for _, x, _ in code[begin:end]):
-            yield begin, end
+        for begin in targets(labels, name, operands):
+            if begin < end and not any(
+                    x == "EXIT" and not p for p, x, _ in code[begin:end]):
+                ends[begin] = end
+    return sorted(ends.items(), key=lambda x: x[1])
 
 
 def shortest(code, labels, begin, end):
@@ -97,11 +117,10 @@ def shortest(code, labels, begin, end):
     steps[begin] = 1
     for at in range(begin, end):
         predicate, name, operands = code[at]
-        to = re.search(r"(\.L_x_\d+)", operands) if name == "BRA" else None
-        target = labels.get(to.group(1), 0) if to else 0
-        if at < target <= end:
-            steps[target] = min(steps[target], steps[at] + 1)
-        if name != "BRA" or predicate or "P" in operands.split(",")[0]:
+        for target in targets(labels, name, operands):
+            if at < target <= end:
+                steps[target] = min(steps[target], steps[at] + 1)
+        if continues(predicate, name, operands):
             steps[at + 1] = min(steps[at + 1], steps[at] + 1)
     return steps[end]
 
@@ -137,4 +156,5 @@ def main():
                     print(f"    {least} to {end + 1 - begin} in a loop: {most}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -626,7 +626,7 @@ KERNEL(product) {
   ax_wgmma_m64n8k16_bf16<0, 0>(d, x, y, true);
   ax_wgmma_commit();
   ax_wgmma_wait<0>();
-  ax_wgmma_hold(d);
+  ax_hold(d);
   STORE(d[0]);
 }
 KERNEL(product_no_hold) {
@@ -656,7 +656,7 @@ KERNEL(product_one_too_few) {
   ax_wgmma_m64n8k16_bf16<0, 0>(d, x, y, false);
   ax_wgmma_commit();
   ax_wgmma_wait<1>();
-  ax_wgmma_hold(d);
+  ax_hold(d);
 }
 KERNEL(product_no_commit) {
   MATRICES();
@@ -736,7 +736,7 @@ KERNEL(product_half) {
 #define TENSOR_MATRICES()                                  \
   unsigned at = ax_shared_address(ax_shared());            \
   uint16_t *h = (uint16_t *)ax_shared();                   \
-  for (int i = T; i < 1024 + 128; i += 128)                \
+  for (int i = T; i < 1024 + 128; i += blockDim.x)         \
     h[i] = ax_f32_to_bf16(i < 1024 ? (float)(i % 7) : 1);  \
   float d[4] = {0, 0, 0, 0};                               \
   unsigned long long x = ax_tcgen05_descriptor(at, 1024, 128, 0), \
@@ -774,7 +774,7 @@ KERNEL(product_half) {
 #define TENSOR_READ()  \
   TENSOR_LOAD();       \
   ax_tmem_wait_load(); \
-  ax_tmem_hold(d);     \
+  ax_hold(d);     \
   STORE(d[0])
 #define TENSOR_FREE()     \
   if (ax_warp() == 0)     \
@@ -914,6 +914,13 @@ KERNEL(tensor_no_permit) {
   if (ax_warp() == 0)
     ax_tmem_alloc(TENSOR_PLACE, 32);
 }
+KERNEL(tensor_permit_first) {
+  TENSOR_MATRICES();
+  if (ax_warp() == 0) {
+    ax_tmem_permit();
+    ax_tmem_alloc(TENSOR_PLACE, 32);
+  }
+}
 KERNEL(tensor_unwritten) {
   TENSOR_BEGIN();
   TENSOR_READ();
@@ -975,6 +982,54 @@ KERNEL(tensor_cast) {
   h[T] = 0;
   TENSOR_FREE();
   ax_cluster_sync();
+}
+/* Two warps load the same lanes.  The product sees only those of its own. */
+KERNEL(three_tensor_readers) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  const unsigned lanes = ax_warp() % 4 * 32 << 16;
+  if (ax_warp() % 4 == 0 && ax_warp() < 8) {
+    ax_tmem_load_x1(d, to + lanes);
+    ax_tmem_wait_load();
+    ax_hold(d);
+  }
+  ax_sync();
+  ax_tcgen05_fence_after();
+  if (T == 0)
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false);
+  TENSOR_END();
+}
+/* The other block does not wait for the commit. */
+KERNEL(tensor_cast_unseen) {
+  TENSOR_MATRICES();
+  (void)d;
+  if (ax_warp() == 0)
+    ax_tmem_alloc(TENSOR_PLACE, 32);
+  ax_fence_async();
+  ax_tcgen05_fence_before();
+  ax_cluster_sync();
+  ax_tcgen05_fence_after();
+  TENSOR_ADDRESS();
+  if (ax_cluster_rank() == 1) {
+    if (T == 0) {
+      ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false);
+      ax_tcgen05_commit_cast(TENSOR_BAR, 3);
+    }
+    TENSOR_WAIT();
+  }
+  ax_cluster_sync();
+  TENSOR_FREE();
+}
+/* Nothing waits for the commit. */
+KERNEL(tensor_commit_unseen) {
+  TENSOR_BEGIN();
+  TENSOR_MULTIPLY();
+  TENSOR_WAIT();
+  TENSOR_READ();
+  if (T == 0)
+    ax_tcgen05_commit(TENSOR_BAR);
+  TENSOR_END();
 }
 
 /* ---- registers ---- */

@@ -104,7 +104,7 @@ AX_DEVICE void consume(const gemm90_args &a, unsigned memory, int tiles_n,
       }
     }
     ax_wgmma_wait<0>();
-    ax_wgmma_hold(d);
+    ax_hold(d);
     if (signals)
       ax_mbarrier_arrive(before);
     store(a, d, ax_shared() + RESULTS + group * GROUP_BYTES, group,

@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(256)
   ax_tmem_load_x8(d + 28, to + 56);
   ax_tmem_load_x16(d + 60, to + 120);
   ax_tmem_wait_load();
-  ax_tmem_hold(d);
+  ax_hold(d);
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < 124; i++)

@@ -220,7 +220,7 @@ AX_DEVICE void by_rows(const wrapped_args &a, unsigned number) {
         ax_wgmma_descriptor(at + 8192 + k * 32, 16, BYTES * 8, number), k > 0);
   ax_wgmma_commit();
   ax_wgmma_wait<0>();
-  ax_wgmma_hold(d);
+  ax_hold(d);
   write_sums(a.out, d);
 }
 KERNEL(rows_32) {
@@ -246,7 +246,7 @@ KERNEL(rows_tf32) { /* 32 elements of k in 128 bytes, 8 at a time */
         ax_wgmma_descriptor(at + 8192 + k * 32, 16, 1024, 1), k > 0);
   ax_wgmma_commit();
   ax_wgmma_wait<0>();
-  ax_wgmma_hold(d);
+  ax_hold(d);
   write_sums(a.out, d);
 }
 /* 8-bit floats: 128 elements of k in 128 bytes, 32 at a time. */
@@ -268,7 +268,7 @@ template <bool E5M2> AX_DEVICE void octet_rows(const wrapped_args &a) {
   }
   ax_wgmma_commit();
   ax_wgmma_wait<0>();
-  ax_wgmma_hold(d);
+  ax_hold(d);
   write_sums(a.out, d);
 }
 KERNEL(rows_e4m3) {
@@ -300,7 +300,7 @@ KERNEL(columns) {
       ax_wgmma_descriptor(at + 2048, 2048, 1024, 1), false);
   ax_wgmma_commit();
   ax_wgmma_wait<0>();
-  ax_wgmma_hold(d);
+  ax_hold(d);
   write_sums(a.out, d);
 }
 KERNEL(from_registers) { /* A, 64 x 16, in registers, bf16 */
@@ -318,7 +318,7 @@ KERNEL(from_registers) { /* A, 64 x 16, in registers, bf16 */
                                 false);
   ax_wgmma_commit();
   ax_wgmma_wait<0>();
-  ax_wgmma_hold(d);
+  ax_hold(d);
   write_sums(a.out, d);
 }
 

@@ -109,6 +109,37 @@ static void test_wide(void **state) {
   assert_true(attention_fits(&shape, &gpu, &s));
 }
 
+/* Attention has no fields of matmuls. */
+static void test_fields(void **state) {
+  (void)state;
+  AttentionCase c = {.in = DT_BF16, .k = 64, .e = 64, .align = 16};
+  AttentionShape shape = attention_case_shape(&c, 500, 500, 4);
+  GpuSpec gpu;
+  GemmSchedule s, to;
+  double seconds;
+  Buffer text = {0}, why = {0};
+  assert_true(gpu_spec("sm_90a", &gpu));
+  assert_true(attention_choose(&shape, &gpu, &s, &seconds));
+  gemm_schedule_print(&text, &s);
+  to = s;
+  assert_true(attention_override(&shape, &gpu, text.text, &to, &why));
+  assert_memory_equal(&to, &s, sizeof s);
+  static const char *const fields[][2] = {
+      {"flight=1", "attention has no field flight"},
+      {"raster=8", "attention has no field raster"},
+      {"cluster_m=2", "attention has no field cluster_m"},
+      {"split=2", "attention has no field split"},
+      {"k=32", "there is no such kernel, or it does not fit"},
+      {"store=engine", "there is no such kernel, or it does not fit"}};
+  for (size_t j = 0; j < ARRAY_LEN(fields); j++) {
+    why.len = 0;
+    assert_false(attention_override(&shape, &gpu, fields[j][0], &to, &why));
+    assert_string_equal(why.text, fields[j][1]);
+  }
+  buffer_free(&text);
+  buffer_free(&why);
+}
+
 static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
                     double size) {
   AttentionShape shape = attention_case_shape(c, size, size, 32);
@@ -149,9 +180,8 @@ static void test_compile(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choose),
-      cmocka_unit_test(test_again),
-      cmocka_unit_test(test_wide),
+      cmocka_unit_test(test_choose),  cmocka_unit_test(test_again),
+      cmocka_unit_test(test_wide),    cmocka_unit_test(test_fields),
       cmocka_unit_test(test_compile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

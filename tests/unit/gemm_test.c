@@ -40,13 +40,33 @@ static void test_record(void **state) {
   buffer_free(&why);
 }
 
+typedef struct Refusal {
+  const char *fields, *why;
+} Refusal;
+
+/* Each of the schedules is refused for its reason, and *s is unchanged. */
+static void check_refused(const GemmShape *shape, const char *arch,
+                          const GemmSchedule *s, size_t count,
+                          const Refusal *refused) {
+  GpuSpec gpu;
+  assert_true(gpu_spec(arch, &gpu));
+  for (size_t j = 0; j < count; j++) {
+    GemmSchedule to = *s;
+    Buffer why = {0};
+    assert_false(gemm_override(shape, &gpu, refused[j].fields, &to, &why));
+    assert_string_equal(why.text, refused[j].why);
+    assert_memory_equal(&to, s, sizeof to);
+    buffer_free(&why);
+  }
+}
+
 /* A schedule that a person writes is used if there is such a kernel. */
 static void test_change(void **state) {
   (void)state;
   GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
   GemmShape shape = gemm_case_shape(&c, 4096, 4096, 4096, 1);
   GpuSpec gpu;
-  GemmSchedule s, was;
+  GemmSchedule s;
   double seconds;
   Buffer why = {0};
   assert_true(gpu_spec("sm_90a", &gpu));
@@ -58,8 +78,7 @@ static void test_change(void **state) {
       gemm_override(&shape, &gpu, "way=wgmma n=256 flight=1", &s, &why));
   assert_true(s.mma_kind == MMA_KIND_WGMMA && s.stages_in_flight == 1 &&
               s.copy_a == 16);
-  was = s;
-  static const char *const wrong[][2] = {
+  static const Refusal refused[] = {
       {"n=100", "n must be a multiple of 32"},
       {"m=96",
        "warps_m must be 1 to 3 groups, each with a multiple of 64 rows"},
@@ -72,13 +91,8 @@ static void test_change(void **state) {
       {"way=mma m=48",
        "the rows and columns of a warp must be powers of two, at "
        "least 16"},
-      {"way=mma stream=1", "stream, pingpong and persistent need way=wgmma"},
       {"raster=0", "raster and split must be at least 1, split at most 32"},
-      {"way=mma cluster_m=2",
-       "cluster_m and cluster_n need way=wgmma or way=tcgen05"},
-      {"way=tcgen05", "tcgen05 cannot load these operands by TMA, or the "
-                      "architecture is not sm_100a"},
-      {"accumulators=2", "accumulators needs way=tcgen05"},
+      {"way=tcgen05", "way=tcgen05 needs the architecture sm_100a"},
       {"cluster_m=3", "cluster_m and cluster_n must be powers of two, at most "
                       "8 blocks together"},
       {"n=32 cluster_m=8",
@@ -88,23 +102,77 @@ static void test_change(void **state) {
        "store=engine"},
       {"store=engine waiting=5", "waiting must be 1 to 4"},
       {"m=512", "m and n must be at most 256"},
+      /* fields of other kernels */
+      {"way=mma stream=1", "stream needs way=wgmma"},
+      {"way=mma persistent=1", "persistent needs way=wgmma or way=tcgen05"},
+      {"way=mma cluster_m=2", "cluster_m needs way=wgmma or way=tcgen05"},
+      {"way=mma cluster_m=0", "cluster_m needs way=wgmma or way=tcgen05"},
+      {"accumulators=2", "accumulators needs way=tcgen05"},
+      {"warps_n=2", "warps_n needs way=mma"},
+      {"thread_m=8", "thread_m needs way=fma"},
   };
-  for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
-    why.len = 0;
-    assert_false(gemm_override(&shape, &gpu, wrong[j][0], &s, &why));
-    assert_string_equal(why.text, wrong[j][1]);
-    assert_memory_equal(&s, &was, sizeof s);
-  }
+  check_refused(&shape, "sm_90a", &s, ARRAY_LEN(refused), refused);
   shape.im2col = true;
   assert_true(gemm_override(&shape, &gpu, "cluster_m=2 cluster_n=1", &s, &why));
-  why.len = 0;
-  assert_false(gemm_override(&shape, &gpu, "cluster_n=2", &s, &why));
-  assert_string_equal(why.text, "blocks share no pixels: cluster_n must be 1");
+  check_refused(
+      &shape, "sm_90a", &s, 1,
+      &(Refusal){"cluster_n=2", "blocks share no pixels: cluster_n must be 1"});
   shape.tma_storable = false;
-  why.len = 0;
-  assert_false(gemm_override(&shape, &gpu, "store=engine waiting=1", &s, &why));
-  assert_string_equal(why.text, "TMA cannot store these results");
+  check_refused(
+      &shape, "sm_90a", &s, 1,
+      &(Refusal){"store=engine waiting=1", "TMA cannot store these results"});
   buffer_free(&why);
+}
+
+/* The reasons why an instruction cannot multiply some operands. */
+static void test_operands_refused(void **state) {
+  (void)state;
+  static const char *const tf32 =
+      "tensor cores round f32 operands to tf32, which needs AXON_TF32=1";
+  static const char *const types =
+      "tensor cores of this GPU do not multiply operands of these types";
+  const struct {
+    Dtype in, sum;
+    bool tf32, mn_major, computed_a, computed_b, uncopyable;
+    const char *arch;
+    Refusal refusal;
+  } cases[] = {
+      {DT_F32, DT_F32, .arch = "sm_90a", .refusal = {"way=mma", tf32}},
+      {DT_F32, DT_F32, .arch = "sm_90a", .refusal = {"way=wgmma", tf32}},
+      {DT_F64, DT_F64, .arch = "sm_90a", .refusal = {"way=mma", types}},
+      {DT_F64, DT_F64, .arch = "sm_90a", .refusal = {"way=wgmma", types}},
+      {DT_F32, DT_F32, .tf32 = true, .mn_major = true, .arch = "sm_90a",
+       .refusal = {"way=wgmma",
+                   "the reduction axis of f32 operands must be contiguous"}},
+      {DT_BF16, DT_F32, .uncopyable = true, .arch = "sm_90a",
+       .refusal = {"way=wgmma", "TMA cannot copy an operand: use way=mma"}},
+      {DT_BF16, DT_F32, .computed_a = true, .computed_b = true,
+       .arch = "sm_90a",
+       .refusal = {"way=wgmma",
+                   "way=wgmma cannot compute both operands: use way=mma"}},
+      {DT_BF16, DT_F32, .computed_a = true, .arch = "sm_100a",
+       .refusal = {"way=tcgen05",
+                   "way=tcgen05 cannot compute an operand: use way=mma"}},
+      {DT_BF16, DT_F32, .uncopyable = true, .arch = "sm_100a",
+       .refusal = {"way=tcgen05", "TMA cannot copy an operand: use way=mma"}},
+      {DT_BF16, DT_F32, .arch = "sm_80",
+       .refusal = {"way=wgmma", "way=wgmma needs the architecture sm_90a"}},
+  };
+  for (size_t j = 0; j < ARRAY_LEN(cases); j++) {
+    GemmCase c = {.in = cases[j].in,
+                  .sum = cases[j].sum,
+                  .out = cases[j].sum,
+                  .align = 16};
+    GemmShape shape = gemm_case_shape(&c, 512, 512, 512, 1);
+    shape.allow_tf32 = cases[j].tf32;
+    shape.b.mn_major |= cases[j].mn_major;
+    shape.a.computed = cases[j].computed_a;
+    shape.b.computed = cases[j].computed_b;
+    if (cases[j].uncopyable)
+      shape.a.tma_copyable = false;
+    GemmSchedule s = {.mma_kind = MMA_KIND_NONE};
+    check_refused(&shape, cases[j].arch, &s, 1, &cases[j].refusal);
+  }
 }
 
 /* Schedules of tcgen05, on sm_100a alone. */
@@ -113,7 +181,7 @@ static void test_change_tensor(void **state) {
   GemmCase c = {.in = DT_BF16, .sum = DT_F32, .out = DT_BF16, .align = 16};
   GemmShape shape = gemm_case_shape(&c, 4096, 4096, 4096, 1);
   GpuSpec gpu;
-  GemmSchedule s, was, back = {0};
+  GemmSchedule s, back = {0};
   double seconds;
   Buffer why = {0}, text = {0};
   assert_true(gpu_spec("sm_100a", &gpu));
@@ -128,33 +196,26 @@ static void test_change_tensor(void **state) {
   assert_non_null(strstr(text.text, " accumulators=2 persistent=1 "));
   assert_true(gemm_schedule_parse(&back, text.text, &why));
   assert_memory_equal(&s, &back, sizeof s);
-  was = s;
-  static const char *const others =
-      "way=tcgen05 needs persistent=1, split=1, stream=0 and pingpong=0";
   static const char *const sizes =
       "way=tcgen05 needs m=64 or m=128, and warps_m=1";
-  const char *const wrong[][2] = {
+  const Refusal refused[] = {
       {"m=256", sizes},
       {"warps_m=2", sizes},
       {"n=48", "n must be a multiple of 32"},
       {"accumulators=3", "accumulators must be 1 or 2"},
       {"accumulators=0", "accumulators must be 1 or 2"},
-      {"stream=1", others},
-      {"persistent=0", others},
-      {"split=2", others},
+      {"persistent=0", "way=tcgen05 needs persistent=1"},
       {"stages=9", "it exceeds shared memory or registers"},
-      {"way=wgmma", "wgmma cannot load these operands by TMA"},
+      {"way=wgmma", "way=wgmma needs the architecture sm_90a"},
+      /* fields of other kernels */
+      {"stream=1", "stream needs way=wgmma"},
+      {"split=2", "split needs way=fma or way=mma"},
+      {"flight=2", "flight needs way=wgmma"},
+      {"pingpong=1", "pingpong needs way=wgmma"},
+      {"warps_n=1", "warps_n needs way=mma"},
+      {"thread_n=4", "thread_n needs way=fma"},
   };
-  for (size_t j = 0; j < ARRAY_LEN(wrong); j++) {
-    why.len = 0;
-    assert_false(gemm_override(&shape, &gpu, wrong[j][0], &s, &why));
-    assert_string_equal(why.text, wrong[j][1]);
-    assert_memory_equal(&s, &was, sizeof s);
-  }
-  shape.a.computed = true;
-  why.len = 0;
-  assert_false(gemm_override(&shape, &gpu, "m=64", &s, &why));
-  assert_non_null(strstr(why.text, "tcgen05 cannot load these operands"));
+  check_refused(&shape, "sm_100a", &s, ARRAY_LEN(refused), refused);
   buffer_free(&why);
   buffer_free(&text);
 }
@@ -190,6 +251,7 @@ static void test_choose(void **state) {
           continue;
         }
         assert_true(gemm_fits(&shape, &gpu, &s));
+        assert_true(gemm_schedule_check_fields(&s, false, NULL));
         assert_true(gemm_shared_bytes(&shape, &s) <= gpu.block_shared_bytes);
         assert_true(seconds == gemm_seconds(&shape, &gpu, &s));
         /* at most the peak rate */
@@ -313,9 +375,9 @@ static void test_chosen_group(void **state) {
   assert_int_equal(s.cluster_n, 1);
   shape.allow_tf32 = true; /* TF32 needs K-major operands */
   shape.a.dtype = shape.b.dtype = DT_F32;
-  assert_true(gemm_can_use_wgmma(&shape, &gpu));
+  assert_null(gemm_wgmma_refusal(&shape, &gpu));
   shape.b.mn_major = true;
-  assert_false(gemm_can_use_wgmma(&shape, &gpu));
+  assert_non_null(gemm_wgmma_refusal(&shape, &gpu));
 }
 
 /* ---- compiled ---- */
@@ -390,6 +452,7 @@ int main(void) {
       cmocka_unit_test(test_change),
       cmocka_unit_test(test_choose),
       cmocka_unit_test(test_chosen),
+      cmocka_unit_test(test_operands_refused),
       cmocka_unit_test(test_change_tensor),
       cmocka_unit_test(test_chosen_tensor),
       cmocka_unit_test(test_chosen_open),

@@ -85,15 +85,19 @@ static uint32_t survivors(Arena *arena, const char *text, const char *list) {
   return wrong;
 }
 
-static uint32_t survivors_of(const GemmRun *of) {
-  char *list = read_file("gemmgroup.survivors");
-  Arena *arena = arena_new();
+static Buffer text_of(Arena *arena, const GemmRun *of) {
   Buffer text = {.arena = arena};
   kind = of;
   choose(kind, &made_one);
   buffer_puts(&text, gemm_arguments);
   gemm_case_text(&kind->c, &made_one.shape, &made_one.s, "gemm", &text);
-  uint32_t wrong = survivors(arena, text.text, list);
+  return text;
+}
+
+static uint32_t survivors_of(const GemmRun *of) {
+  char *list = read_file("gemmgroup.survivors");
+  Arena *arena = arena_new();
+  uint32_t wrong = survivors(arena, text_of(arena, of).text, list);
   arena_free(arena);
   free(list);
   return wrong;
@@ -107,8 +111,25 @@ static void test_mutants(void **state) {
   assert_int_equal(wrong, 0);
 }
 
+/* A block that does not wait for the commits of its cluster is an error. */
+static void test_commits_unseen(void **state) {
+  (void)state;
+  Arena *arena = arena_new();
+  Buffer why = {.arena = arena};
+  char *text = text_of(arena, &kinds[2]).text;
+  char *wait = strstr(text, "for (unsigned end = round + ");
+  assert_non_null(wait);
+  assert_int_equal(mutant_run(text, 3, 15, run, &why), MUTANT_SURVIVED);
+  memcpy(wait, "while (false)", strlen("while (false)"));
+  memset(wait + strlen("while (false)"), ' ',
+         strcspn(wait, "\n") - strlen("while (false)"));
+  assert_int_equal(mutant_run(text, 1, 15, run, &why), MUTANT_KILLED);
+  arena_free(arena);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_mutants)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_mutants),
+                                     cmocka_unit_test(test_commits_unseen)};
   if (!sim_is_available()) {
     fprintf(stderr, "skipped: no C++ compiler\n");
     return 0;

@@ -12,6 +12,14 @@ typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 #define AX_DEVICE __device__ __forceinline__
 
+//@ ax_hold
+/* Keeps the compiler from reading `d` before the preceding wait. */
+template <int R> AX_DEVICE void ax_hold(float (&d)[R]) {
+#pragma unroll
+  for (int i = 0; i < R; i++)
+    asm volatile("" : "+f"(d[i])::"memory");
+}
+
 //@ ax_shared_address
 /* 9.7.9.20, cvta: a 32-bit address in shared memory. */
 AX_DEVICE unsigned ax_shared_address(const void *p) {

@@ -93,68 +93,10 @@ AX_DEVICE void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks) {
                : "memory");
 }
 
-//@ ax_tmem_load_x1 ax_tmem_load_x2 ax_tmem_load_x4 ax_tmem_load_x8 ax_tmem_load_x16
-/* 9.7.16, tcgen05.ld: loads 16 lanes and 8 columns, or 2 to 16 times as
- * many columns, in the layout of accumulators of mma.  Warp w may load lanes
- * from 32 * (w % 4) on.  It is asynchronous. */
-AX_TCGEN05_CHECK
-#define AX_R4(i) "=f"(d[i]), "=f"(d[i + 1]), "=f"(d[i + 2]), "=f"(d[i + 3])
-#define AX_R16(i) AX_R4(i), AX_R4(i + 4), AX_R4(i + 8), AX_R4(i + 12)
-AX_DEVICE void ax_tmem_load_x1(float *d, unsigned address) {
-  asm volatile("tcgen05.ld.sync.aligned.16x256b.x1.b32 {%0, %1, %2, %3}, [%4];"
-               : AX_R4(0)
-               : "r"(address)
-               : "memory");
-}
-AX_DEVICE void ax_tmem_load_x2(float *d, unsigned address) {
-  asm volatile("tcgen05.ld.sync.aligned.16x256b.x2.b32 "
-               "{%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
-               : AX_R4(0), AX_R4(4)
-               : "r"(address)
-               : "memory");
-}
-AX_DEVICE void ax_tmem_load_x4(float *d, unsigned address) {
-  asm volatile("tcgen05.ld.sync.aligned.16x256b.x4.b32 "
-               "{%0, %1, %2, %3, %4, %5, %6, %7, "
-               "%8, %9, %10, %11, %12, %13, %14, %15}, [%16];"
-               : AX_R16(0)
-               : "r"(address)
-               : "memory");
-}
-AX_DEVICE void ax_tmem_load_x8(float *d, unsigned address) {
-  asm volatile("tcgen05.ld.sync.aligned.16x256b.x8.b32 "
-               "{%0, %1, %2, %3, %4, %5, %6, %7, "
-               "%8, %9, %10, %11, %12, %13, %14, %15, "
-               "%16, %17, %18, %19, %20, %21, %22, %23, "
-               "%24, %25, %26, %27, %28, %29, %30, %31}, [%32];"
-               : AX_R16(0), AX_R16(16)
-               : "r"(address)
-               : "memory");
-}
-AX_DEVICE void ax_tmem_load_x16(float *d, unsigned address) {
-  asm volatile("tcgen05.ld.sync.aligned.16x256b.x16.b32 "
-               "{%0, %1, %2, %3, %4, %5, %6, %7, "
-               "%8, %9, %10, %11, %12, %13, %14, %15, "
-               "%16, %17, %18, %19, %20, %21, %22, %23, "
-               "%24, %25, %26, %27, %28, %29, %30, %31, "
-               "%32, %33, %34, %35, %36, %37, %38, %39, "
-               "%40, %41, %42, %43, %44, %45, %46, %47, "
-               "%48, %49, %50, %51, %52, %53, %54, %55, "
-               "%56, %57, %58, %59, %60, %61, %62, %63}, [%64];"
-               : AX_R16(0), AX_R16(16), AX_R16(32), AX_R16(48)
-               : "r"(address)
-               : "memory");
-}
-
-//@ ax_tmem_wait_load ax_tmem_hold
-/* 9.7.16, tcgen05.wait::ld: waits until the warp's loads are complete.
- * ax_tmem_hold keeps the compiler from reading `d` before it. */
+//@ ax_tmem_wait_load
+/* 9.7.16, tcgen05.wait::ld: waits until the warp's loads are complete.  ax_hold
+ * follows it. */
 AX_TCGEN05_CHECK
 AX_DEVICE void ax_tmem_wait_load() {
   asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
-}
-template <int R> AX_DEVICE void ax_tmem_hold(float (&d)[R]) {
-#pragma unroll
-  for (int i = 0; i < R; i++)
-    asm volatile("" : "+f"(d[i])::"memory");
 }

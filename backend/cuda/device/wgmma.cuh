@@ -4,11 +4,10 @@
 #endif
 #define AX_WGMMA_CHECK
 
-//@ ax_wgmma_fence ax_wgmma_commit ax_wgmma_wait ax_wgmma_hold
+//@ ax_wgmma_fence ax_wgmma_commit ax_wgmma_wait
 /* 9.7.15.7: wgmma.fence orders accesses to the registers before it;
  * wgmma.commit_group; wgmma.wait_group: waits until at most the last N groups
- * are in flight.  ax_wgmma_hold keeps the compiler from reading `d` before
- * it. */
+ * are in flight.  ax_hold follows it. */
 AX_WGMMA_CHECK
 AX_DEVICE void ax_wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -18,11 +17,6 @@ AX_DEVICE void ax_wgmma_commit() {
 }
 template <int N> AX_DEVICE void ax_wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-}
-template <int R> AX_DEVICE void ax_wgmma_hold(float (&d)[R]) {
-#pragma unroll
-  for (int i = 0; i < R; i++)
-    asm volatile("" : "+f"(d[i])::"memory");
 }
 
 //@ ax_wgmma_descriptor

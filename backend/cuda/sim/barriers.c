@@ -218,6 +218,18 @@ static bool take_arrival(SimRun *r, const SimThread *t, Mbarrier *m, int line) {
                   (long long)m->pending_bytes);
 }
 
+/* epoch: see RemoteArrival. */
+static void record_arrival(SimCluster *c, Mbarrier *m, Epoch epoch, int line) {
+  RemoteArrival now = {epoch, m->phase + 1, line};
+  uint32_t j = 0;
+  while (j < m->remote_arrivals.len &&
+         m->remote_arrivals.at[j].epoch >> 32 != epoch >> 32)
+    j++;
+  if (j == m->remote_arrivals.len)
+    VEC_PUSH(c->arena, m->remote_arrivals, now);
+  m->remote_arrivals.at[j] = now;
+}
+
 bool mbarrier_arrive_async(SimRun *r, Mbarrier *m, SimBlock *block,
                            const SimThread *by, const VectorClock *clock,
                            int line) {
@@ -226,23 +238,12 @@ bool mbarrier_arrive_async(SimRun *r, Mbarrier *m, SimBlock *block,
                     "arrives at an mbarrier of a block that has ended");
   if (!take_arrival(r, by, m, line))
     return false;
+  record_arrival(block->cluster, m, 0, line);
   if (block == by->block)
     clock_join(block->cluster, m->arriving_clock, clock);
   else
     clock_join_remote(block->cluster, m->arriving_clock, clock);
   return try_complete_phase(r, m, block);
-}
-
-static void arrive_remote(SimThread *t, Mbarrier *m, int line) {
-  RemoteArrival now = {clock_epoch(t), m->phase + 1, line};
-  uint32_t j = 0;
-  while (j < m->remote_arrivals.len &&
-         m->remote_arrivals.at[j].epoch >> 32 != t->agent)
-    j++;
-  if (j == m->remote_arrivals.len)
-    VEC_PUSH(t->block->cluster->arena, m->remote_arrivals, now);
-  m->remote_arrivals.at[j] = now;
-  clock_release_remote(t, m->arriving_clock);
 }
 
 static void mbarrier_arrive(SimRun *r, SimThread *t, AxCall *c) {
@@ -275,8 +276,10 @@ static void mbarrier_arrive(SimRun *r, SimThread *t, AxCall *c) {
   m->pending_bytes += (int64_t)c->n[1];
   if (b == t->block)
     clock_release(t, m->arriving_clock);
-  else
-    arrive_remote(t, m, c->line);
+  else {
+    record_arrival(k, m, clock_epoch(t), c->line);
+    clock_release_remote(t, m->arriving_clock);
+  }
   try_complete_phase(r, m, b);
 }
 

@@ -92,7 +92,7 @@ typedef struct AsyncRegisters {
   uint32_t bytes, wgmma_group; /* the wgmma group that uses them */
   bool written, in_flight;
   bool dirty; /* written since the last ax_wgmma_fence */
-  /* The wgmma is complete, but ax_wgmma_hold was not called. */
+  /* The wgmma is complete, but ax_hold was not called. */
   bool needs_hold;
   /* Accumulators in flight: their value after completion. */
   float *pending_value;
@@ -131,8 +131,10 @@ typedef struct SimBarrier {
   VectorClock *clock; /* joined clocks of the arrived threads */
 } SimBarrier;
 
-/* The last arrival of a thread of another block. */
+/* The last arrival of a thread of another block, or of a commit of tcgen05
+ * products. */
 typedef struct RemoteArrival {
+  /* 0: of a commit.  Only a wait for the mbarrier orders anything after it. */
   Epoch epoch;
   /* The phase that it belongs to; complete once Mbarrier.phase reaches it. */
   uint32_t phase;

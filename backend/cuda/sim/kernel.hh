@@ -714,6 +714,9 @@ AX_SIM unsigned long long ax_wgmma_descriptor(unsigned address,
          (unsigned long long)(stride >> 4 & 0x3fff) << 32 |
          (unsigned long long)swizzle << 62;
 }
+template <int R> AX_SIM void ax_hold(float (&d)[R], AX_AT) {
+  ax_sim_at(AX_HOLD, line, d, R);
+}
 AX_SIM void ax_wgmma_fence(AX_AT) {
   ax_sim_do(AX_WGMMA_FENCE, line);
 }
@@ -722,9 +725,6 @@ AX_SIM void ax_wgmma_commit(AX_AT) {
 }
 template <int N> AX_SIM void ax_wgmma_wait(AX_AT) {
   ax_sim_do(AX_WGMMA_WAIT, line, N);
-}
-template <int R> AX_SIM void ax_wgmma_hold(float (&d)[R], AX_AT) {
-  ax_sim_at(AX_HOLD, line, d, R);
 }
 AX_SIM void ax_sim_product(int type, int columns, float *d, uint64_t a,
                            const unsigned *registers, uint64_t b, bool add,
@@ -838,9 +838,6 @@ AX_TMEM_LOADS(16)
 #undef AX_TMEM_LOADS
 AX_SIM void ax_tmem_wait_load(AX_AT) {
   ax_sim_do(AX_TMEM_WAIT_LOAD, line);
-}
-template <int R> AX_SIM void ax_tmem_hold(float (&d)[R], AX_AT) {
-  ax_sim_at(AX_HOLD, line, d, R);
 }
 
 // ---- register arrays passed by address ----

@@ -321,13 +321,13 @@ static bool observed(const SimRun *r, const SimBlock *b, const Mbarrier *m,
                      const RemoteArrival *f) {
   for (uint32_t i = 0; i < r->threads; i++)
     if (b->threads[i].clock[m->agent] >= f->phase ||
-        clock_sees(b->threads[i].clock, f->epoch))
+        (f->epoch && clock_sees(b->threads[i].clock, f->epoch)))
       return true;
   return false;
 }
 
-/* A block must not exit before remote threads have arrived at its mbarriers:
- * one of its threads must have observed the arrivals. */
+/* A block must not exit before remote threads and commits have arrived at its
+ * mbarriers: one of its threads must have observed the arrivals. */
 static void check_remote_arrivals(SimRun *r, const SimBlock *b) {
   for (uint32_t j = 0; j < b->mbarriers.len; j++) {
     const Mbarrier *m = b->mbarriers.at[j];
@@ -340,7 +340,19 @@ static void check_remote_arrivals(SimRun *r, const SimBlock *b) {
   }
 }
 
+/* The commits of a block must be complete when the cluster has ended. */
+static void check_commits(SimRun *r, const SimCluster *c) {
+  for (uint32_t j = 0; j < c->pending.len; j++) {
+    const AsyncOp *p = c->pending.at[j];
+    if (p->op == AX_TCGEN05_COMMIT)
+      sim_fail(r, p->issuer, (uint32_t)p->line,
+               "a commit that arrives at an mbarrier of a block that has "
+               "ended");
+  }
+}
+
 static void retire_cluster(SimRun *r, SimCluster *c) {
+  check_commits(r, c);
   for (uint32_t b = 0; b < r->cluster_blocks; b++) {
     check_loads(r, &c->blocks[b]);
     check_remote_arrivals(r, &c->blocks[b]);

@@ -26,10 +26,11 @@ enum {
   SLICES = COLUMNS / SLICE,
 };
 
-/* The last write and read of 16 lanes of a column. */
+/* The last write to 16 lanes of a column, and the reads since then, one of each
+ * agent. */
 typedef struct TmemCell {
-  Epoch write, read;
-  uint32_t write_site, read_site;
+  Epoch write, reads[SIM_MAX_READERS];
+  uint32_t write_site, read_sites[SIM_MAX_READERS];
 } TmemCell;
 
 /* The allocation of a slice; columns 0: it is free. */
@@ -120,6 +121,30 @@ static bool check_allocated(SimRun *r, const TmemAccess *a, uint32_t column) {
   return true;
 }
 
+/* All reads must be ordered before a write. */
+static bool check_reads(SimRun *r, const TmemAccess *a, uint32_t lane,
+                        uint32_t column, const TmemCell *c) {
+  for (uint32_t j = 0; j < SIM_MAX_READERS; j++)
+    if (c->reads[j] && !clock_sees(a->clock, c->reads[j]))
+      return fail_order(r, a, lane, column, c->reads[j], c->read_sites[j],
+                        false);
+  return true;
+}
+
+/* Replaces the read of the same agent, one that the thread sees, or the first
+ * one. */
+static void record_read(TmemCell *c, const TmemAccess *a) {
+  uint32_t slot = 0;
+  for (uint32_t j = SIM_MAX_READERS; j-- > 0;)
+    if (!c->reads[j] || clock_sees(a->clock, c->reads[j]))
+      slot = j;
+  for (uint32_t j = 0; j < SIM_MAX_READERS; j++)
+    if (c->reads[j] >> 32 == a->epoch >> 32)
+      slot = j;
+  c->reads[slot] = a->epoch;
+  c->read_sites[slot] = (uint32_t)a->line;
+}
+
 static bool check_cell(SimRun *r, const TmemAccess *a, uint32_t part,
                        uint32_t column) {
   TmemCell *c = &a->thread->block->tensor_memory->cells[part][column];
@@ -131,15 +156,12 @@ static bool check_cell(SimRun *r, const TmemAccess *a, uint32_t part,
   if (c->write && !same_agent && !clock_sees(a->clock, c->write))
     return fail_order(r, a, part * PART_LANES, column, c->write, c->write_site,
                       true);
-  if (a->write && c->read && !clock_sees(a->clock, c->read))
-    return fail_order(r, a, part * PART_LANES, column, c->read, c->read_site,
-                      false);
-  if (a->write) {
+  if (!a->write)
+    record_read(c, a);
+  else if (check_reads(r, a, part * PART_LANES, column, c))
     *c = (TmemCell){.write = a->epoch, .write_site = (uint32_t)a->line};
-  } else {
-    c->read = a->epoch;
-    c->read_site = (uint32_t)a->line;
-  }
+  else
+    return false;
   return true;
 }
 
@@ -178,12 +200,16 @@ static bool find_place(SimRun *r, const TensorMemory *m, uint32_t count,
   return found;
 }
 
+static TensorMemory *tensor_memory_of(SimBlock *b) {
+  if (!b->tensor_memory)
+    b->tensor_memory = NEW(b->cluster->arena, TensorMemory);
+  return b->tensor_memory;
+}
+
 static bool alloc(SimRun *r, SimThread *first, const AxCall *c) {
   SimBlock *b = first->block;
   uint32_t columns = (uint32_t)c->n[1], offset, place = 0;
-  if (!b->tensor_memory)
-    b->tensor_memory = NEW(b->cluster->arena, TensorMemory);
-  TensorMemory *m = b->tensor_memory;
+  TensorMemory *m = tensor_memory_of(b);
   if (m->permit_given)
     return sim_fail(r, first, (uint32_t)c->line,
                     "ax_tmem_alloc after ax_tmem_permit");
@@ -333,8 +359,7 @@ bool op_tensor_memory(SimRun *r, SimThread *first, int op, const AxCall *c) {
   case AX_TMEM_ALLOC:
     return alloc(r, first, c);
   case AX_TMEM_PERMIT:
-    if (first->block->tensor_memory)
-      first->block->tensor_memory->permit_given = true;
+    tensor_memory_of(first->block)->permit_given = true;
     return true;
   case AX_TMEM_FREE:
     return free_columns(r, first, c);

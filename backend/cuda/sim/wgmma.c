@@ -29,9 +29,8 @@ bool async_registers_check(SimRun *r, SimThread *t, const char *at,
       return sim_fail(r, t, site,
                       "reads what the %s begun at line %d gave: the "
                       "compiler may read it before the wait, where "
-                      "%s is missing",
-                      h->is_load ? "load" : "product", h->line,
-                      h->is_load ? "ax_tmem_hold" : "ax_wgmma_hold");
+                      "ax_hold is missing",
+                      h->is_load ? "load" : "product", h->line);
     h->dirty |= write;
   }
   return true;
