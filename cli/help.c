@@ -120,7 +120,7 @@ static const Help helps[] = {
      "\n"
      "      --host ADDRESS     where to listen (default 127.0.0.1)\n"
      "      --port N           the port (default 8080); 0: any that is free\n"
-     "      --slots N          texts that are computed at once (default 16)\n"
+     "      --slots N          requests in progress (default 16)\n"
      "      --queue N          further requests that wait (default 64)\n"
      "      --cache N          tokens in memory, of all texts (default 8192)\n"
      "      --context N        tokens of one text (default: as the model "
@@ -136,7 +136,7 @@ static const Help helps[] = {
      "\n"
      "Examples:\n"
      "  axon serve smollm2.gguf\n"
-     "  axon serve minilm --slots 32\n"
+     "  axon serve minilm --queue 256\n"
      "  AXON_API_KEY=secret axon serve smollm2.gguf --host 0.0.0.0\n"},
     {"run",
      "axon run FILE [ARGUMENT...]: check a program, then run it.\n"

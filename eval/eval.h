@@ -36,12 +36,13 @@ typedef struct ServeStep {
   const int64_t *tokens_seen;   /* [seen] */
 } ServeStep;
 
-/* Texts whose embeddings are computed together.  The host owns the arrays,
- * until it is called again. */
+/* Texts whose embeddings are wanted: the program computes some of them, from
+ * the first one on.  The host owns the arrays, until it is called again. */
 typedef struct ServeTexts {
-  int64_t rows, columns;  /* extents */
-  const int64_t *ids;     /* [rows, columns]: tokens, then padding */
-  const int64_t *lengths; /* [rows]: how many tokens, at least one */
+  int64_t tokens, texts; /* extents */
+  const int64_t *ids;    /* [tokens] */
+  const int64_t *spans;  /* [texts, 2]: the start and length of each text in
+                            `ids`; the lengths, at least 1, ascend */
 } ServeTexts;
 
 /* Callbacks and settings of the host.  All output goes through the
@@ -65,9 +66,9 @@ typedef struct EvalHost {
    * Without tokens, it is the last one.  NULL: the host is no server. */
   void (*next_step)(void *owner, const int64_t *chosen, int64_t count,
                     ServeStep *step);
-  /* For serve.next_texts: takes the embeddings of the texts before, `count`
-   * rows of `width` numbers, and waits for others.  Without texts, it is the
-   * end. NULL: the host is no server. */
+  /* For serve.next_texts: takes the embeddings of the first `count` texts that
+   * it gave before, rows of `width` numbers, and waits for others.  Without
+   * texts, it is the end.  NULL: the host is no server. */
   void (*next_texts)(void *owner, const float *rows, int64_t count,
                      int64_t width, ServeTexts *texts);
   int arg_count; /* arguments of the program, for args () */

@@ -223,7 +223,7 @@ PRIM(prim_serve_next_texts) {
   vm->host->next_texts(vm->host->owner, rows->data, rows->shape[0],
                        rows->shape[1], &s);
   Value r = vm_new_tuple(vm, 2), *at = AS_ARRAY(r)->at;
-  at[0] = new_tensor(vm, DT_I64, s.rows, s.columns, s.ids);
-  at[1] = new_tensor(vm, DT_I64, s.rows, -1, s.lengths);
+  at[0] = new_tensor(vm, DT_I64, s.tokens, -1, s.ids);
+  at[1] = new_tensor(vm, DT_I64, s.texts, 2, s.spans);
   return value_retain(r);
 }

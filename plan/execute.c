@@ -288,6 +288,7 @@ bool plan_execution_prepare(PlanExecution *run, uint32_t count,
   if (!cache_hit && !make_cached_plan(run, count, roots, &cached_plan, fault))
     return false;
   g->plan_cache_hits += cache_hit;
+  g->plan_cache_misses += !cache_hit;
   run->groups = cached_plan_instantiate(run->arena, cached_plan, &run->key,
                                         &run->group_count);
   cached_plan_retain_inputs(cached_plan, &run->key);

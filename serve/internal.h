@@ -27,7 +27,12 @@ void http_error(HttpError *e, unsigned status, const char *parameter,
 
 /* ---- requests ---- */
 
-enum { MAX_STOPS = 4, MAX_STOP_BYTES = 256, CHOICE_NUMBERS = 5 };
+enum {
+  MAX_STOPS = 4,
+  MAX_STOP_BYTES = 256,
+  MAX_INPUTS = 2048,
+  CHOICE_NUMBERS = 5
+};
 enum { TEMPERATURE, TOP_K, TOP_P, MIN_P, PENALTY }; /* as in serve.axn */
 
 typedef enum RequestKind {
@@ -48,6 +53,11 @@ typedef enum RequestState {
 typedef struct TextStream {
   size_t from, before; /* tokens: of the next text, and before it */
 } TextStream;
+
+/* Where the tokens of an input are. */
+typedef struct InputSpan {
+  int64_t start, length, input;
+} InputSpan;
 
 struct Request {
   Request *next; /* in the queue, or among those that run */
@@ -71,10 +81,9 @@ struct Request {
   uint64_t prefix; /* the number of its text up to the last full page */
   double arrived, first;
   /* inputs of REQUEST_EMBEDDING */
-  int64_t *ends; /* of each, in `tokens` */
-  bool *is_done; /* of each: its embedding is a row */
+  InputSpan *spans; /* in order of length */
   int64_t input_count, done_count;
-  float *rows; /* of `width` numbers each; NULL: none is done */
+  float *rows; /* of `width` numbers for each input; NULL: none is done */
   int64_t width;
   bool wants_base64;
   /* the answer */

@@ -146,15 +146,15 @@ static void encode(Parse *p, Request *r, const char *text, size_t len) {
   take_tokens(p, r, ok, &ids, &fault);
 }
 
-int64_t *parse_tokens(Parse *p, const char *name, const json_t *list,
-                      size_t *count) {
+int64_t *parse_tokens(Parse *p, const char *field, const char *name,
+                      const json_t *list, size_t *count) {
   *count = jansson.json_array_size(list);
   int64_t *tokens = mem_alloc((*count + 1) * sizeof *tokens);
   for (size_t i = 0; i < *count; i++) {
     const json_t *x = jansson.json_array_get(list, i);
     tokens[i] = json_is_integer(x) ? jansson.json_integer_value(x) : -1;
     if (tokens[i] < 0 || tokens[i] >= p->s->vocabulary) {
-      REFUSE(p, name, "item %zu of `%s` is no token from 0 to %lld", i, name,
+      REFUSE(p, field, "item %zu of %s is no token from 0 to %lld", i, name,
              (long long)p->s->vocabulary - 1);
       break;
     }
@@ -164,7 +164,7 @@ int64_t *parse_tokens(Parse *p, const char *name, const json_t *list,
 
 static void take_token_list(Parse *p, Request *r, const json_t *list) {
   size_t count;
-  r->tokens = parse_tokens(p, "prompt", list, &count);
+  r->tokens = parse_tokens(p, "prompt", "`prompt`", list, &count);
   r->prompt_count = (int64_t)count;
 }
 
@@ -313,14 +313,23 @@ static void take_all(Parse *p, Request *r) {
   (r->kind == REQUEST_EMBEDDING ? parse_inputs : take_text)(p, r);
 }
 
+static void refuse_text(const json_error_t *where, HttpError *error) {
+  enum json_error_code code = json_error_code(where);
+  bool is_nul =
+      code == json_error_null_character || code == json_error_null_byte_in_key;
+  http_error(error, 400, NULL, "%s: line %d, column %d: %s",
+             is_nul ? "the body cannot be read" : "the body is no JSON",
+             where->line, where->column,
+             is_nul ? "texts cannot contain \\u0000" : where->text);
+}
+
 Request *request_parse(const Server *s, RequestKind kind, const char *body,
                        size_t len, HttpError *error) {
   json_error_t where;
   json_t *all =
       jansson.json_loadb(len ? body : "", len, JSON_REJECT_DUPLICATES, &where);
   if (!all) {
-    http_error(error, 400, NULL, "the body is no JSON: line %d, column %d: %s",
-               where.line, where.column, where.text);
+    refuse_text(&where, error);
     return NULL;
   }
   Request *r = mem_alloc(sizeof *r);

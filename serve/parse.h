@@ -26,10 +26,10 @@ static inline bool parse_failed(const Parse *p) {
 const json_t *parse_field(const Parse *p, const char *name);
 int64_t parse_integer(Parse *p, const char *name, int64_t otherwise,
                       int64_t least, int64_t most);
-/* The tokens in a list, to be freed with mem_free.  `name` is that of the
- * field. */
-int64_t *parse_tokens(Parse *p, const char *name, const json_t *list,
-                      size_t *count);
+/* The tokens in a list of a field, to be freed with mem_free.  `name` is how
+ * messages call the list. */
+int64_t *parse_tokens(Parse *p, const char *field, const char *name,
+                      const json_t *list, size_t *count);
 
 /* ---- parse_inputs.c ---- */
 

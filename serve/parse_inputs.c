@@ -2,27 +2,28 @@
 #include "serve/parse.h"
 #include "support/mem.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-enum { MAX_INPUTS = 2048 };
 
 typedef struct Inputs {
   Parse *p;
   Request *r;
-  size_t room; /* tokens for which there is memory */
+  char name[48]; /* of the present input, in messages */
+  size_t room;   /* tokens for which there is memory */
 } Inputs;
 
 static void add_input(Inputs *in, const int64_t *tokens, size_t count) {
   Request *r = in->r;
-  int64_t most = in->p->s->options.context, at = r->input_count;
+  int64_t most = in->p->s->options.context;
   size_t before = (size_t)r->prompt_count;
   if (count == 0) {
-    REFUSE(in->p, "input", "input %lld has no tokens", (long long)at);
+    REFUSE(in->p, "input", "%s has no tokens", in->name);
     return;
   }
   if ((int64_t)count > most) {
-    REFUSE(in->p, "input", "input %lld has %zu tokens; there is room for %lld",
-           (long long)at, count, (long long)most);
+    REFUSE(in->p, "input", "%s has %zu tokens; there is room for %lld",
+           in->name, count, (long long)most);
     in->p->error->code = "context_length_exceeded";
     return;
   }
@@ -33,7 +34,9 @@ static void add_input(Inputs *in, const int64_t *tokens, size_t count) {
   }
   memcpy(r->tokens + before, tokens, count * sizeof *tokens);
   r->prompt_count += (int64_t)count;
-  r->ends[r->input_count++] = r->prompt_count;
+  r->spans[r->input_count] =
+      (InputSpan){(int64_t)before, (int64_t)count, r->input_count};
+  r->input_count++;
 }
 
 static void add_text(Inputs *in, const json_t *x) {
@@ -49,7 +52,7 @@ static void add_text(Inputs *in, const json_t *x) {
 
 static void add_tokens(Inputs *in, const json_t *x) {
   size_t count;
-  int64_t *tokens = parse_tokens(in->p, "input", x, &count);
+  int64_t *tokens = parse_tokens(in->p, "input", in->name, x, &count);
   if (!parse_failed(in->p))
     add_input(in, tokens, count);
   mem_free(tokens);
@@ -61,9 +64,7 @@ static void add_one(Inputs *in, const json_t *x) {
   else if (json_is_array(x))
     add_tokens(in, x);
   else
-    REFUSE(in->p, "input",
-           "item %lld of `input` is no text and no list of tokens",
-           (long long)in->r->input_count);
+    REFUSE(in->p, "input", "%s is no text and no list of tokens", in->name);
 }
 
 /* Inputs of another kind than the first one are refused. */
@@ -74,9 +75,18 @@ static void add_all(Inputs *in, const json_t *list, size_t count) {
     if (json_typeof(x) != json_typeof(first))
       REFUSE(in->p, "input",
              "item %zu of `input` is of another type than item 0", i);
-    else
+    snprintf(in->name, sizeof in->name, "item %zu of `input`", i);
+    if (!parse_failed(in->p))
       add_one(in, x);
   }
+}
+
+/* In order of length; equally long ones in order of input. */
+static int compare_spans(const void *left, const void *right) {
+  const InputSpan *x = left, *y = right;
+  if (x->length != y->length)
+    return x->length < y->length ? -1 : 1;
+  return x->input < y->input ? -1 : x->input > y->input;
 }
 
 static void take_inputs(Parse *p, Request *r) {
@@ -94,13 +104,14 @@ static void take_inputs(Parse *p, Request *r) {
     REFUSE(p, "input", "`input` must have 1 to %d items", MAX_INPUTS);
     return;
   }
-  Inputs in = {.p = p, .r = r};
-  r->ends = mem_alloc(count * sizeof *r->ends);
-  r->is_done = mem_alloc(count);
-  if (is_list && !is_tokens)
-    add_all(&in, x, count);
-  else
+  bool is_one = !is_list || is_tokens;
+  Inputs in = {.p = p, .r = r, .name = "`input`"};
+  r->spans = mem_alloc((is_one ? 1 : count) * sizeof *r->spans);
+  if (is_one)
     add_one(&in, x);
+  else
+    add_all(&in, x, count);
+  qsort(r->spans, (size_t)r->input_count, sizeof *r->spans, compare_spans);
   r->token_count = r->prompt_count;
 }
 

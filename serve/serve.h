@@ -23,8 +23,8 @@ typedef struct ServeOptions {
   const char *host;  /* numeric address */
   const char *key;   /* of AXON_API_KEY; NULL: everybody may ask */
   int64_t port;      /* 0: any that is free */
-  int64_t slots;     /* texts that are computed at once */
-  int64_t queue;     /* texts that wait */
+  int64_t slots;     /* requests in progress */
+  int64_t queue;     /* requests that wait */
   int64_t cache;     /* tokens in memory, of all texts */
   int64_t context;   /* tokens of one text; 0: as the model permits */
   int64_t most;      /* tokens of one answer */

@@ -88,8 +88,7 @@ void request_free(Request *r) {
     mem_free(r->stops[i]);
   mem_free(r->tokens);
   mem_free(r->pages);
-  mem_free(r->ends);
-  mem_free(r->is_done);
+  mem_free(r->spans);
   mem_free(r->rows);
   buffer_free(&r->text);
   buffer_free(&r->events);

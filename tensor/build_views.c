@@ -56,7 +56,6 @@ static bool infer_axis(Graph *g, const Node *x, int64_t count, int64_t known,
 
 static bool infer_shape(Graph *g, const Node *x, uint32_t rank, int64_t *shape,
                         uint32_t broadcast_mask, Fault *fault) {
-  TypeText wanted = tensor_type_text(g, x->dtype, rank, shape, broadcast_mask);
   int64_t count, known;
   uint32_t inferred_axis = UINT32_MAX;
   for (uint32_t k = 0; k < rank; k++) {
@@ -66,7 +65,8 @@ static bool infer_shape(Graph *g, const Node *x, uint32_t rank, int64_t *shape,
       inferred_axis = k;
       continue;
     }
-    fault_set(fault, "reshape to %s: a size is negative", wanted.text);
+    fault_set(fault, "reshape to %s: a size is negative",
+              tensor_type_text(g, x->dtype, rank, shape, broadcast_mask).text);
     if (!extent_require(g, EXTENT_LE, 0, shape[k], fault))
       return false;
   }
@@ -79,8 +79,9 @@ static bool infer_shape(Graph *g, const Node *x, uint32_t rank, int64_t *shape,
   if (known == count)
     return true;
   fault_set(fault, "reshape from %s to %s: %s elements are not %s",
-            node_type_text(g, x).text, wanted.text, extent_text(g, count).text,
-            extent_text(g, known).text);
+            node_type_text(g, x).text,
+            tensor_type_text(g, x->dtype, rank, shape, broadcast_mask).text,
+            extent_text(g, count).text, extent_text(g, known).text);
   return extent_require(g, EXTENT_EQ, known, count, fault);
 }
 

@@ -237,7 +237,7 @@ typedef struct Graph { /* the deferred work of a session */
   ExtentTable *extent_table;
   /* Number of nodes that ran; for tests and `axon plan`. */
   uint64_t executed_nodes;
-  uint64_t plan_cache_hits; /* for tests */
+  uint64_t plan_cache_hits, plan_cache_misses; /* for tests */
   uint64_t compiled_bodies; /* bodies made bytecode; for tests */
   /* private to guard.c: recent projections of guards */
   struct GuardProjection {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # axon serve with an encoder, a small random one (tests/serve/encoder.py):
-# embeddings with the bits of axon embed, alone and together, errors, closed
+# lists with the bits of axon embed, alone and at once, errors, closed
 # connections, many connections, damaged requests, signals, the key.  Skipped
 # without python3 or libmicrohttpd.
 set -u
@@ -22,6 +22,11 @@ ended TERM 0
 start narrow --slots 32 --queue 8 --body 150000
 python3 embeddings.py "$port" narrow "$AXON" narrow 2>errors ||
   fail "a narrow model: $(tail -3 errors; cat log)"
+ended TERM 0
+# Texts of 64 to 70 tokens are padded as the model permits.
+start narrow --context 70 --slots 32 --queue 8 --body 150000
+python3 embeddings.py "$port" narrow "$AXON" narrow 2>errors ||
+  fail "--context 70: $(tail -3 errors; cat log)"
 ended TERM 0
 
 # Many connections, fewer slots, and no error.

@@ -2,7 +2,9 @@
 model MODEL, the second one.  `fail` prints what is wrong, and counts it."""
 import http.client
 import json
+import socket
 import sys
+import threading
 import time
 
 PORT, MODEL = int(sys.argv[1]), sys.argv[2]
@@ -26,6 +28,30 @@ def ask(method, path, body=None, headers=None, timeout=120):
     text = r.read()
     c.close()
     return r.status, text
+
+
+def open_post(path, body):
+    """A connection with a request whose answer nobody has read."""
+    body = json.dumps(body).encode()
+    s = socket.create_connection(("127.0.0.1", PORT))
+    s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json"
+              b"\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body))
+              + body)
+    return s
+
+
+def at_once(run, count):
+    """[run(0), run(1), ...], each in a thread of its own."""
+    results = [None] * count
+
+    def put(k):
+        results[k] = run(k)
+    threads = [threading.Thread(target=put, args=(k,)) for k in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return results
 
 
 def metric(name):
@@ -53,3 +79,26 @@ def check_error(what, status, text, wanted=None):
         fail(str(what)[:200], "has status", status, text[:200])
     elif not is_error:
         fail(str(what)[:200], "has the error", text[:200])
+
+
+def check_queue(path, body, count):
+    """More requests than slots and places in the queue: some get 429."""
+    statuses = at_once(lambda k: ask("POST", path, body)[0], count)
+    if not set(statuses) <= {200, 429} or 200 not in statuses:
+        fail(count, "requests at once have", statuses)
+
+
+def check_cancelled(path, bodies, metric_begun):
+    """Requests whose connections close end."""
+    before, begun = metric("cancelled_total"), metric(metric_begun)
+    sockets = [open_post(path, body) for body in bodies]
+    for _ in range(200):
+        if metric(metric_begun) > begun:
+            break
+        time.sleep(0.01)
+    for s in sockets:
+        s.close()
+    wait_for("requests_running", 0)
+    wait_for("requests_waiting", 0)
+    if metric("cancelled_total") <= before:
+        fail("no request was cancelled")

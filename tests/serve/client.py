@@ -9,11 +9,10 @@ import http.client
 import json
 import socket
 import sys
-import threading
 import time
 
-from asking import (MODEL, PORT, ask, check_error, fail, failures, metric,
-                    wait_for)
+from asking import (MODEL, PORT, ask, at_once, check_cancelled, check_error,
+                    check_queue, fail, failures, metric, wait_for)
 
 def complete(prompt, **more):
     body = {"model": MODEL, "prompt": prompt, "max_tokens": 12,
@@ -109,17 +108,10 @@ CASES = [(("Once upon a time " * 8)[:1 + 11 * k], {
 def check_batches():
     alone = [complete(prompt, **more) for prompt, more in CASES]
     for delay in (0, 0.01, 0.05):
-        together = [None] * len(CASES)
-
         def run(k):
             time.sleep(delay * (k * 5 % 12))
-            together[k] = complete(CASES[k][0], **CASES[k][1])
-        threads = [threading.Thread(target=run, args=(k,))
-                   for k in range(len(CASES))]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
+            return complete(CASES[k][0], **CASES[k][1])
+        together = at_once(run, len(CASES))
         for a, b, case in zip(alone, together, CASES):
             if a["choices"] != b["choices"]:
                 fail("alone:", a["choices"], "together:", b["choices"], case)
@@ -228,48 +220,14 @@ def check_errors():
 
 # ---- connections that close ----
 
-def open_request(**more):
-    body = json.dumps(good(max_tokens=400, temperature=0, **more)).encode()
-    s = socket.create_connection(("127.0.0.1", PORT))
-    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: "
-              b"application/json\r\nContent-Length: %d\r\n\r\n" % len(body) +
-              body)
-    return s
-
-
-def check_cancelled():
+def check_closed():
     all_pages = metric("pages")
-    before = metric("cancelled_total")
     for is_stream in (False, True):
-        sockets = [open_request(stream=is_stream) for _ in range(4)]
-        for _ in range(200):
-            if metric("requests_running") > 0:
-                break
-            time.sleep(0.01)
-        for s in sockets:
-            s.close()
-        wait_for("requests_running", 0)
-        wait_for("requests_waiting", 0)
+        body = good(max_tokens=400, temperature=0, stream=is_stream)
+        check_cancelled(COMPLETIONS, [body] * 4, "steps_total")
         wait_for("pages_free", all_pages)
-    if metric("cancelled_total") <= before:
-        fail("no request was cancelled")
     if complete("Hello") is None:
         fail("the server does not go on after closed connections")
-
-
-def check_queue():
-    """More requests than slots and places in the queue: some get 429."""
-    statuses = []
-
-    def run():
-        statuses.append(ask("POST", COMPLETIONS, good(max_tokens=60))[0])
-    threads = [threading.Thread(target=run) for _ in range(24)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if not set(statuses) <= {200, 429} or 200 not in statuses:
-        fail("24 requests at once have", statuses)
 
 
 def main():
@@ -287,10 +245,10 @@ def main():
     check_answers()
     check_stops()
     check_errors()
-    check_cancelled()
+    check_closed()
     check_batches()
     check_sharing()
-    check_queue()
+    check_queue(COMPLETIONS, good(max_tokens=60), 24)
     return bool(failures)
 
 

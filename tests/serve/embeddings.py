@@ -4,21 +4,19 @@ interface gets them, errors, limits.
 
     tests/serve/embeddings.py PORT MODEL AXON FOLDER
 
-prints what is wrong.  The server has the model of encoder.py, in FOLDER.
+prints what is wrong.  The server has the model of encoder.py, in FOLDER, whose
+context is 80, or less by `--context`.
 """
 import base64
 import json
 import random
-import socket
 import struct
 import subprocess
 import sys
-import threading
-import time
 import urllib.request
 
-from asking import (MODEL, PORT, ask, check_error, fail, failures, metric,
-                    wait_for)
+from asking import (MODEL, PORT, ask, at_once, check_cancelled, check_error,
+                    check_queue, fail, failures, metric)
 
 PATH = "/v1/embeddings"
 AXON, FOLDER = sys.argv[3], sys.argv[4]
@@ -62,34 +60,41 @@ def some_texts(count):
 TEXTS = some_texts(32)
 
 
-def check_bits():
-    """The bits of axon embed, alone and together."""
-    out = subprocess.run([AXON, "embed", "--json", FOLDER, *TEXTS], text=True,
+def embed(texts):
+    """What axon embed writes, as bits."""
+    out = subprocess.run([AXON, "embed", "--json", FOLDER, *texts], text=True,
                          capture_output=True, check=True).stdout
-    wanted = [bits(json.loads(line)) for line in out.splitlines()]
-    if len(wanted) != len(TEXTS) or len(set(wanted)) < 25:
-        fail("axon embed writes", len(wanted), "lines, other:",
-             len(set(wanted)))
-    alone = [bits(rows(t)[0]) for t in TEXTS]
-    steps = metric("steps_total")
-    together = [bits(r) for r in rows(TEXTS)]
-    if metric("steps_total") - steps >= len(TEXTS) / 2:
-        fail("32 texts take", metric("steps_total") - steps, "steps")
-    at_once = [None] * len(TEXTS)
+    return [bits(json.loads(line)) for line in out.splitlines()]
 
-    def run(k):
-        at_once[k] = bits(rows(TEXTS[k])[0])
-    threads = [threading.Thread(target=run, args=(k,))
-               for k in range(len(TEXTS))]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    for name, found in (("alone", alone), ("in a list", together),
-                        ("at once", at_once)):
-        for text, a, b in zip(TEXTS, wanted, found):
-            if a != b:
-                fail(name, repr(text), "has other bits than axon embed")
+
+def check_lists():
+    """A list has the bits of axon embed for this list, whatever else there
+    is: lists of one padded length or many, in any order, and of one text."""
+    lists = [TEXTS, TEXTS[::-1], TEXTS[:7], ["cat"], ["cat"] * 5,
+             TEXTS[:1], ["dog", "the cat", "a dog"],
+             ["abc"[k % 3] * (2 * k + 5) for k in range(32)]]
+    wanted = [embed(texts) for texts in lists]
+    if len(wanted[0]) != len(TEXTS) or len(set(wanted[0])) < 25:
+        fail("axon embed writes", len(wanted[0]), "lines, other:",
+             len(set(wanted[0])))
+    for k, texts in enumerate(lists):
+        if [bits(r) for r in rows(texts)] != wanted[k]:
+            fail("alone,", texts, "has other bits than axon embed")
+    found = at_once(lambda k: rows(lists[k % len(lists)]), 3 * len(lists))
+    for k, x in enumerate(found):
+        if [bits(r) for r in x] != wanted[k % len(lists)]:
+            fail("at once,", lists[k % len(lists)],
+                 "has other bits than axon embed")
+
+
+def check_steps():
+    """A step has texts of one padded length, as many as a power of two."""
+    steps, texts = metric("steps_total"), metric("texts_total")
+    rows(["cat", "x" * 20] * 20)
+    if metric("steps_total") - steps != 4:
+        fail("two lengths take", metric("steps_total") - steps, "steps")
+    if metric("texts_total") - texts != 40:
+        fail("40 texts are counted as", metric("texts_total") - texts)
 
 
 def check_forms():
@@ -107,7 +112,7 @@ def check_forms():
             bits(x) for x in rows(["cat", "dog"])]:
         fail("base64 has other numbers")
     two = rows([[CLS, CAT, SEP], [CLS, SEP]])
-    if two != [text, rows("")[0]]:
+    if two != rows(["cat", ""]):
         fail("lists of tokens differ from their texts")
     usage = embeddings(["cat", "the dog", ""])["usage"]
     if usage != {"prompt_tokens": 9, "total_tokens": 9}:
@@ -130,7 +135,25 @@ BAD = [b"", b"{", b"[]", b"3", {}, {"input": "cat"}, {"model": MODEL},
     good(dimensions=[])]
 
 
+MESSAGES = [
+    ([[CLS, SEP], [-1]], "item 0 of item 1 of `input` is no token"),
+    ([CLS, -1], "item 1 of `input` is no token"),
+    ([[CLS], []], "item 1 of `input` has no tokens"),
+    ("x " * 100, "`input` has 102 tokens; there is room for"),
+    (["cat", "x " * 100], "item 1 of `input` has 102 tokens"),
+    ([1.5], "item 0 of `input` is no text and no list of tokens"),
+    ("a\0b", ": texts cannot contain \\u0000")]
+
+
+def check_messages():
+    for value, wanted in MESSAGES:
+        text = ask("POST", PATH, good(input=value))[1]
+        if wanted not in json.loads(text)["error"]["message"]:
+            fail(value, "has the message", text)
+
+
 def check_errors():
+    check_messages()
     for body in BAD:
         check_error(body, *ask("POST", PATH, body))
     if ask("POST", PATH, good(model="other"))[0] != 404:
@@ -152,47 +175,6 @@ def check_errors():
         fail("the server does not go on after errors")
 
 
-def open_request():
-    body = json.dumps(good(input=TEXTS * 60)).encode()
-    s = socket.create_connection(("127.0.0.1", PORT))
-    s.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Type: "
-              b"application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
-              + body)
-    return s
-
-
-def check_cancelled():
-    before = metric("cancelled_total")
-    sockets = [open_request() for _ in range(4)]
-    steps = metric("steps_total")
-    for _ in range(200):
-        if metric("steps_total") > steps:
-            break
-        time.sleep(0.01)
-    for s in sockets:
-        s.close()
-    wait_for("requests_running", 0)
-    wait_for("requests_waiting", 0)
-    if metric("cancelled_total") <= before:
-        fail("no request was cancelled")
-    rows("cat")
-
-
-def check_queue():
-    """More requests than slots and places in the queue: some get 429."""
-    statuses = []
-
-    def run():
-        statuses.append(ask("POST", PATH, good(input=TEXTS))[0])
-    threads = [threading.Thread(target=run) for _ in range(60)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if not set(statuses) <= {200, 429} or 200 not in statuses:
-        fail("60 requests at once have", statuses)
-
-
 def main():
     if ask("GET", "/health")[0] != 200:
         fail("/health gives", ask("GET", "/health"))
@@ -200,14 +182,12 @@ def main():
     if [m["id"] for m in models] != [MODEL]:
         fail("/v1/models gives", models)
     check_forms()
-    check_bits()
-    texts = metric("texts_total")
-    rows(["cat", "dog"])
-    if metric("texts_total") - texts != 2:
-        fail("two texts are counted as", metric("texts_total") - texts)
+    check_lists()
+    check_steps()
     check_errors()
-    check_cancelled()
-    check_queue()
+    check_cancelled(PATH, [good(input=TEXTS * 60)] * 4, "steps_total")
+    rows("cat")
+    check_queue(PATH, good(input=TEXTS), 60)
     return bool(failures)
 
 
