@@ -129,7 +129,20 @@ static Core *infer_let(Checker *c, Expr *e, Type *expected, Type **type,
 
 /* ---- ascription ---- */
 
+/* Reports (lambda x: e), which has the form of an annotation. */
+static bool report_foreign_function(Checker *c, const Expr *value) {
+  const Expr *head = value->kind == EX_APP ? value->arg[0] : value;
+  const ForeignWord *word = undefined_foreign_word(c, head);
+  if (!word || word->error_token < 0)
+    return false;
+  error_at(c, 102, head->span, "there is no `%s` in Axon", word->text)->help =
+      word->help;
+  return true;
+}
+
 static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
+  if (report_foreign_function(c, e->arg[0]))
+    return core_error(c, e->span, type);
   Scope *mark = c->names.scope;
   Type *expected = annot_type(c, e->type, ANNOT_VAL);
   Origin *o = origin_new(c, ORIGIN_ANNOTATION, e->arg[0]->span);

@@ -170,6 +170,9 @@ bool type_has_unsolved_shape(Checker *c, Type *w);
 
 /* ---- identifier.c: names in expressions ---- */
 Core *infer_id(Checker *c, Expr *e, Type **type);
+/* The expression, if it is a word of another language that the program does not
+   define; otherwise NULL. */
+const ForeignWord *undefined_foreign_word(Checker *c, const Expr *e);
 Core *infer_con(Checker *c, Expr *e, Type **type);
 void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span);
 /* Infers the use of a name.  `place` is its span in the expression. */
