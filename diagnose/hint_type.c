@@ -173,16 +173,16 @@ static bool hint_key(Checker *c, Diag *d, Type *actual, Type *expected,
 /* The function of a loop returns a state alone, or with an output. */
 static bool hint_loop_result(Diag *d, Type *actual, Type *expected,
                              const Origin *o) {
-  const char *loop = error_loop_of_result(o);
+  PrimId loop = origin_loop_of_result(o);
   if (o->kind == ORIGIN_ARG && o->prim == PRIM_SCAN && o->number == 1 &&
       actual->tag == TY_FUN)
-    loop = "scan";
+    loop = PRIM_SCAN;
   if (!loop)
     return false;
-  if (strcmp(loop, "scan") == 0 && actual->tag != TY_TUPLE)
+  if (loop == PRIM_SCAN && actual->tag != TY_TUPLE)
     d->help = "the function of `scan` returns a pair: the next state, and the "
               "output of this step, as in (s, s)";
-  else if (strcmp(loop, "scan") != 0 && actual->tag == TY_TUPLE &&
+  else if (loop != PRIM_SCAN && actual->tag == TY_TUPLE &&
            expected->tag != TY_TUPLE)
     d->help = "this function returns the next state alone; for an output of "
               "each step, use `scan`";
@@ -203,7 +203,8 @@ static bool hint_structure(Checker *c, Diag *d, Type *actual, Type *expected,
   const Shape *from =
       fun->tag == TY_FUN ? error_shape(c, fun->fun.param) : NULL;
   const Shape *to = from ? error_shape(c, fun->fun.result) : NULL;
-  if (strcmp(o->subject, "zeros_like") == 0)
+  const Binding *b = o->arg.callee ? o->arg.callee->binding : NULL;
+  if (b && b->module->library && strcmp(o->subject, "zeros_like") == 0)
     d->help = "for all tensors of a structure, write optim.zeros_like";
   else if (to && o->arg.arg_count == 1 && shape_equal(c, from, to))
     d->help = arena_printf(c->arena,

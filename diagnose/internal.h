@@ -51,9 +51,6 @@ void error_note_callee(Checker *c, Diag *d, const Origin *o);
 /* Adds the type whose constraint was violated. */
 void error_note_scheme(Checker *c, Diag *d, const Origin *o);
 
-/* The loop whose state is the result at this place: its name, such as "fold";
-   or NULL. */
-const char *error_loop_of_result(const Origin *o);
 /* Adds that a loop keeps the type and shape of its state. */
 void error_note_loop_state(Checker *c, Diag *d, const Origin *o);
 

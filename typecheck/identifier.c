@@ -219,8 +219,9 @@ Core *infer_binding_use(Checker *c, Binding *b, Span span, Span name_span,
 
 /* The origin of constraints from the use of a name.  Covers all arguments if it
    is applied. */
-Origin *use_origin(Checker *c, Expr *e, const char *what) {
+Origin *use_origin(Checker *c, Expr *e, const Binding *b, const char *what) {
   Origin *o = origin_new(c, ORIGIN_ARG, e->span);
+  o->prim = b->kind == BK_PRIM ? b->prim : PRIM_NONE;
   o->subject = what;
   if (e != c->inference.head.expr)
     return o;
@@ -283,7 +284,7 @@ Core *infer_id(Checker *c, Expr *e, Type **type) {
   }
   if (!b)
     return error_unbound_name(c, NULL, e->id, e->span, e->span, type);
-  Origin *o = use_origin(c, e, e->id->text);
+  Origin *o = use_origin(c, e, b, e->id->text);
   e->binding = b;
   Core *core = infer_binding_use(c, b, e->span, e->span, type, o);
   e->instance = core->kind == CORE_VAR ? core->checker_data : NULL;

@@ -180,7 +180,7 @@ Core *infer_binding_use(Checker *c, Binding *b, Span span, Span place,
                         Type **type, Origin *o);
 /* The origin of constraints from the use of a name.  Covers all arguments if it
    is applied. */
-Origin *use_origin(Checker *c, Expr *e, const char *what);
+Origin *use_origin(Checker *c, Expr *e, const Binding *b, const char *what);
 /* Reports an unbound name.  `at` is the span of the name alone. */
 Core *error_unbound_name(Checker *c, Sym *module, Sym *name, Span span, Span at,
                          Type **type);

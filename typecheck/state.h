@@ -311,6 +311,13 @@ typedef struct Origin { /* source of a constraint, for messages */
   };
 } Origin;
 
+/* The loop whose function has this result, or PRIM_NONE. */
+static inline PrimId origin_loop_of_result(const Origin *o) {
+  PrimId id =
+      o->kind == ORIGIN_RESULT && o->callback ? o->callback->prim : PRIM_NONE;
+  return prim_info[id].flags & PRIM_LOOP ? id : PRIM_NONE;
+}
+
 static inline uint32_t origin_arg_count(const Origin *o) {
   return o->kind == ORIGIN_ARG ? o->arg.arg_count : 0;
 }

@@ -199,8 +199,9 @@ static Core *infer_member(Checker *c, Expr *e, Type **type) {
   refs_add_module(c, base->span, base->id, b);
   if (!member)
     return error_unbound_name(c, base->id, e->id, e->span, e->op_span, type);
-  Origin *o = use_origin(
-      c, e, arena_printf(c->arena, "%s.%s", base->id->text, e->id->text));
+  Origin *o =
+      use_origin(c, e, member,
+                 arena_printf(c->arena, "%s.%s", base->id->text, e->id->text));
   e->binding = member;
   return infer_binding_use(c, member, e->span, e->op_span, type, o);
 }
