@@ -197,7 +197,11 @@ bool hint_flatten(Checker *c, Diag *d, const Origin *o, Expr *e, Type *actual,
 /* Labels the places in the body of the callee that require the kind or the rank
    of an argument, or of its field `path`. */
 void error_mark_type_origin(Checker *c, Diag *d, const Origin *o,
-                            const char *path, Type *expected);
+                            const char *path, Type *actual, Type *expected);
+/* For an argument that is one integer: labels the index in the body of the
+   callee that must be a tensor, and the place that is the reason. */
+void error_mark_index_tensor(Checker *c, Diag *d, const Origin *o,
+                             const Shape *actual);
 /* For an argument that is no tensor: labels a comparison in the body of the
    callee that takes it for one. */
 void error_mark_comparison(Checker *c, Diag *d, const Origin *o);

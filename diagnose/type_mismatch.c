@@ -159,7 +159,8 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
         error_two_types(c, "found %s, expected %s", actual, expected);
     hint_rank(c, d, actual, expected, o);
     hint_swapped_literal(c, d, expected, o);
-    error_mark_type_origin(c, d, o, "", expected);
+    error_mark_type_origin(c, d, o, "", actual, expected);
+    error_mark_index_tensor(c, d, o, have);
     error_note_loop_state(c, d, o);
   }
   error_add_provenance(c, d, o);
@@ -229,7 +230,7 @@ static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
         actual->tag != TY_FUN)
       error_mark_comparison(c, d, o);
     if (!d->mistake.file)
-      error_mark_type_origin(c, d, o, part.path, part.expected);
+      error_mark_type_origin(c, d, o, part.path, part.actual, part.expected);
     error_mark_function_origin(c, d, o, actual, expected);
     return d;
   }

@@ -607,15 +607,22 @@ static bool check_again(Checker *c, Module *module, Dec *dec, Diags *diags,
          diags->errors == start->errors;
 }
 
+static const Diag *first_error(const Diags *diags, uint32_t from) {
+  while (from < diags->all.len && diags->all.at[from]->severity != SEV_ERROR)
+    from++;
+  return from < diags->all.len ? diags->all.at[from] : NULL;
+}
+
 /* Checks a declaration with an error under other guesses.  If that fails, too,
    reports the errors under the first ones. */
 static bool check_guesses(Checker *c, Module *module, Dec *dec, Diags *diags,
                           Checked *out, const PassStart *start) {
   enum { MAX_PASSES = 4 };
+  const Diag *error = first_error(diags, start->diags);
   bool ok = false;
   for (int i = 0; !ok && i < MAX_PASSES && guesses_reverse_all(c); i++)
     ok = check_again(c, module, dec, diags, out, start);
-  if (ok && guesses_reverse_wrong(c) &&
+  if (ok && guesses_reverse_wrong(c, error) &&
       check_again(c, module, dec, diags, out, start))
     return true;
   map_init(&c->inference.reversed_guesses, c->arena);

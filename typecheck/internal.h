@@ -258,13 +258,13 @@ CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top);
 
 /* Guesses that the index `value`, which is e, is one integer, or that a side
    `value` of the comparison e is a tensor.  False: the reverse holds. */
-bool guess_assume(Checker *c, const Expr *e, const Expr *value);
+bool guess_assume(Checker *c, Expr *e, const Expr *value);
 /* The next pass also reverses the guesses of the last one.  False if they are
    reversed already. */
 bool guesses_reverse_all(Checker *c);
-/* The next pass reverses those guesses that the last one showed to be wrong.
-   False if there are none. */
-bool guesses_reverse_wrong(Checker *c);
+/* The next pass reverses those guesses that the last one showed to be wrong;
+   `error` is the first error with them.  False if there are none. */
+bool guesses_reverse_wrong(Checker *c, const Diag *error);
 
 /* ---- scope.c: what is bound ---- */
 Scope *scope_push(Checker *c, Sym *name, Binding *b);

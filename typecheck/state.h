@@ -674,7 +674,7 @@ typedef struct ApplicationHead { /* head of the current application */
 
 /* Of the type of a value that was not known yet (guess.c). */
 typedef struct Guess {
-  const Expr *expr;  /* an index, or a comparison */
+  Expr *expr;        /* an index, or a comparison */
   const Expr *value; /* the index, or a side of the comparison */
 } Guess;
 
