@@ -7,6 +7,7 @@
 #include "support/diag.h"
 #include "support/intern.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_PASSED_ON = 4 }; /* functions that a parameter is followed into */
@@ -307,6 +308,33 @@ static const Clause *clause_of_call(const Expr *call) {
   return head->binding ? binding_clause(head->binding) : NULL;
 }
 
+/* What a value becomes in a call: the parameter, or the component of its
+   pattern; NULL: it has no pattern.  *clause is the callee. */
+static const Pat *pattern_of(const Origin *o, const Clause **clause) {
+  if (o->kind == ORIGIN_ELEMENT && o->whole) {
+    const Pat *p = pattern_of(o->whole, clause);
+    return p && p->kind == PAT_TUPLE && o->number < p->arg_count
+               ? p->args[o->number]
+               : NULL;
+  }
+  *clause = o->kind == ORIGIN_ARG && o->arg.callee
+                ? clause_of_call(o->arg.callee)
+                : NULL;
+  return *clause ? param_pattern(*clause, o->arg.label, o->number) : NULL;
+}
+
+/* The component of a pattern at the start of a path, such as "part 2". */
+static const Pat *pattern_part(const Pat *p, const char **path) {
+  unsigned number;
+  int len = 0;
+  while (p && p->kind == PAT_TUPLE &&
+         sscanf(*path, "part %u%n", &number, &len) == 1) {
+    p = number <= p->arg_count ? p->args[number - 1] : NULL;
+    *path += len + ((*path)[len] == '.');
+  }
+  return p;
+}
+
 static bool is_users(Checker *c, const Pat *p) {
   return p && p->kind == PAT_VAR && error_source_text(c, p->span);
 }
@@ -375,13 +403,11 @@ void error_mark_function_origin(Checker *c, Diag *d, const Origin *o,
 
 void error_mark_type_origin(Checker *c, Diag *d, const Origin *o,
                             const char *path, Type *actual, Type *expected) {
-  const Clause *k = o->kind == ORIGIN_ARG && o->arg.callee
-                        ? clause_of_call(o->arg.callee)
-                        : NULL;
+  const Clause *k = NULL;
+  const Pat *p = pattern_part(pattern_of(o, &k), &path);
   expected = ty_norm(c, expected);
-  if (k && has_requirement(c, expected))
-    mark_type(c, d, k, param_pattern(k, o->arg.label, o->number), path,
-              expected, actual);
+  if (p && has_requirement(c, expected))
+    mark_type(c, d, k, p, path, expected, actual);
 }
 
 /* ---- indices ---- */
@@ -407,10 +433,8 @@ static void search_index_tensor(void *search, Expr *e) {
 
 void error_mark_index_tensor(Checker *c, Diag *d, const Origin *o,
                              const Shape *actual) {
-  const Clause *k = o->kind == ORIGIN_ARG && o->arg.callee
-                        ? clause_of_call(o->arg.callee)
-                        : NULL;
-  const Pat *p = k ? param_pattern(k, o->arg.label, o->number) : NULL;
+  const Clause *k = NULL;
+  const Pat *p = pattern_of(o, &k);
   ParamSearch s = {.c = c, .d = d, .path = ""};
   if (actual->len || !is_users(c, p))
     return;
@@ -447,10 +471,8 @@ static void search_comparison(void *search, Expr *e) {
 }
 
 void error_mark_comparison(Checker *c, Diag *d, const Origin *o) {
-  const Clause *k = o->kind == ORIGIN_ARG && o->arg.callee
-                        ? clause_of_call(o->arg.callee)
-                        : NULL;
-  const Pat *p = k ? param_pattern(k, o->arg.label, o->number) : NULL;
+  const Clause *k = NULL;
+  const Pat *p = pattern_of(o, &k);
   if (!is_users(c, p))
     return;
   ParamSearch s = {.c = c, .d = d, .span = p->span, .path = ""};

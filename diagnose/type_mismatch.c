@@ -288,17 +288,23 @@ static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   return d;
 }
 
-/* Two arguments have each other's expected kinds.  The first error gets the
-   help; the second is not reported. */
+/* Are both arguments of one call, or components of one tuple? */
+static bool are_siblings(const Origin *a, const Origin *b) {
+  if (a->kind != b->kind)
+    return false;
+  if (a->kind == ORIGIN_ARG)
+    return a->arg.args && a->arg.args == b->arg.args && a->number && b->number;
+  return a->kind == ORIGIN_ELEMENT && a->whole && a->whole == b->whole;
+}
+
+/* Two arguments or components have each other's expected kinds.  The first
+   error gets the help; the second is not reported. */
 static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
                               const Origin *o) {
-  for (uint32_t i = 0;
-       o->kind == ORIGIN_ARG && o->arg.args && i < c->solver.contradicted.len;
-       i++) {
+  for (uint32_t i = 0; i < c->solver.contradicted.len; i++) {
     const Origin *other = c->solver.contradicted.at[i];
     bool any_data = expected->tag == TY_VAR && expected->var->is_data;
-    if (other->kind != ORIGIN_ARG || other->arg.args != o->arg.args ||
-        !other->number || !o->number || !other->actual || !other->expected ||
+    if (!are_siblings(other, o) || !other->actual || !other->expected ||
         (!any_data && !has_kind_of(c, other->actual, expected)) ||
         !has_kind_of(c, actual, other->expected) ||
         has_kind_of(c, actual, expected))
@@ -306,8 +312,10 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
     Diag *d = error_find_at(c, other->span);
     if (!d)
       return false;
-    d->help = arena_printf(c->arena, "arguments %u and %u may be swapped",
-                           other->number, o->number);
+    bool components = o->kind == ORIGIN_ELEMENT;
+    d->help = arena_printf(c->arena, "%s %u and %u may be swapped",
+                           components ? "components" : "arguments",
+                           other->number + components, o->number + components);
     fixit_swap(c, d, other->expr, o->expr);
     return true;
   }

@@ -270,7 +270,7 @@ static Core *infer_by_kind(Checker *c, Expr *e, Type *expected, Type **type) {
   case EX_HOLE:
     return infer_typed_hole(c, e, NULL, type);
   case EX_TUPLE:
-    return infer_tuple(c, e, NULL, type);
+    return infer_tuple(c, e, NULL, NULL, type);
   case EX_SEQ:
     return infer_seq(c, e->items, e->item_count, e->span, NULL, type, NULL);
   case EX_ASCRIBE:
@@ -371,7 +371,7 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
                      w->tag == TY_VAR ? NULL : w, &t, o);
     break;
   case EX_TUPLE:
-    core = infer_tuple(c, e, w, &t);
+    core = infer_tuple(c, e, w, o, &t);
     break;
   case EX_LIST:
     core = infer_list(c, e, w, &t);

@@ -198,7 +198,9 @@ Core *unpack_scope(Checker *c, const Scope *from, const Scope *until,
 Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t);
 
 /* ---- tuple_list_record.c ---- */
-Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type);
+/* whole: the origin of the tuple; or NULL. */
+Core *infer_tuple(Checker *c, Expr *e, Type *expected, Origin *whole,
+                  Type **type);
 Core *infer_list(Checker *c, Expr *e, Type *expected, Type **type);
 /* The type of the items of a list of type `expected`; NULL: not known. */
 Type *ty_given_item(Checker *c, Type *expected);

@@ -278,7 +278,8 @@ typedef struct Origin { /* source of a constraint, for messages */
   const char *subject; /* "softmax", "op @" */
   Expr *expr;
   Type *actual, *expected;    /* the complete types */
-  uint32_t number;            /* argument number, axis */
+  uint32_t number;            /* argument number, axis, component from 0 */
+  struct Origin *whole;       /* ORIGIN_ELEMENT: of the tuple; or NULL */
   Scheme *scheme;             /* scheme whose given constraint this is */
   struct Origin *body_origin; /* given constraint: its origin in the body */
   Map *substitution; /* given constraint: what its variables are at this call */

@@ -5,7 +5,8 @@
 #include "support/diag.h"
 #include "support/intern.h"
 
-Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type) {
+Core *infer_tuple(Checker *c, Expr *e, Type *expected, Origin *whole,
+                  Type **type) {
   Core *core = core_new(c, CORE_TUPLE, e->span);
   core->items = NEW_ARRAY(c->arena, Core *, e->item_count);
   core->item_count = e->item_count;
@@ -17,6 +18,8 @@ Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type) {
     if (w && w->tag != TY_VAR) {
       Origin *o = origin_new(c, ORIGIN_ELEMENT, e->items[i]->span);
       o->expr = e->items[i];
+      o->number = i;
+      o->whole = whole;
       core->items[i] = check(c, e->items[i], w, o);
       parts[i] = w;
     } else {
