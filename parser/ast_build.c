@@ -85,6 +85,8 @@ Expr *expr_num(ParseState *ps, const char *num, bool is_float, Span span) {
 }
 
 Expr *expr_string(ParseState *ps, StringLiteral text, Span span) {
+  if (!text.raw)
+    return expr_new(ps, EX_ERROR, span);
   Expr *e = expr_new(ps, EX_STRING, span);
   e->text = text.text;
   e->text_len = text.len;
