@@ -256,6 +256,12 @@ Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,
 CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);
 CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top);
 
+/* ---- recursive_call.c ---- */
+/* Drops the errors since `from` that follow from the error about a recursive
+   call with another shape, if there is one. */
+void drop_errors_of_recursion(Checker *c, const Dec *dec, Diags *diags,
+                              uint32_t from);
+
 /* ---- guess.c ---- */
 
 /* Guesses that the index `value`, which is e, is one integer, or that a side
