@@ -157,6 +157,8 @@ void hint_float_types(Checker *c, Diag *d, Type *actual, Type *expected,
 
 /* ---- hint_type.c: suggestions for types that do not fit, if one is certain
    ---- */
+/* The argument is at the place of a key, and the call has too few arguments. */
+bool error_key_is_missing(Checker *c, const Origin *o);
 void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
                     const Origin *o);
 void hint_elem_type(Checker *c, Diag *d, Type *actual, Type *expected,

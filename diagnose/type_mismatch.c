@@ -370,6 +370,15 @@ static bool has_error_in_call(const Checker *c, const Origin *o) {
   return found;
 }
 
+/* The call lacks a key, so that all arguments are at the wrong position. */
+static bool follows_missing_key(Checker *c, const Origin *o) {
+  for (uint32_t i = 0; i < c->solver.contradicted.len; i++)
+    if (same_call(c->solver.contradicted.at[i], o) &&
+        error_key_is_missing(c, c->solver.contradicted.at[i]))
+      return true;
+  return false;
+}
+
 /* A function where data is expected. */
 typedef struct FunctionAsData {
   Type *function; /* or a datatype with functions */
@@ -530,7 +539,7 @@ static bool is_reported_in_call(Checker *c, Type *actual, Type *expected,
 
 void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
-  if (is_reported_in_call(c, actual, expected, o))
+  if (is_reported_in_call(c, actual, expected, o) || follows_missing_key(c, o))
     return;
   bool swapped = swapped_arguments(c, actual, expected, o);
   VEC_PUSH(c->arena, c->solver.contradicted, o);
