@@ -170,23 +170,12 @@ void error_note_callee(Checker *c, Diag *d, const Origin *o) {
     d->note = arena_printf(c->arena, "%s : %s", o->subject, type);
 }
 
-const char *error_loop_of_result(const Origin *o) {
-  static const char *const loops[] = {
-      "fold", "scan", "iterate", "while", "progress", "reduce", "lists.fold"};
-  const char *name =
-      o->kind == ORIGIN_RESULT && o->callback ? o->callback->subject : NULL;
-  for (size_t i = 0; name && i < ARRAY_LEN(loops); i++)
-    if (strcmp(name, loops[i]) == 0)
-      return name;
-  return NULL;
-}
-
 void error_note_loop_state(Checker *c, Diag *d, const Origin *o) {
-  const char *loop = error_loop_of_result(o);
+  PrimId loop = origin_loop_of_result(o);
   if (loop && !d->note && o->expected)
     d->note =
         arena_printf(c->arena, "the state of `%s` keeps its type and shape, %s",
-                     loop, ty_text(c, ty_norm(c, o->expected)));
+                     prim_info[loop].name, ty_text(c, ty_norm(c, o->expected)));
 }
 
 void error_note_scheme(Checker *c, Diag *d, const Origin *o) {

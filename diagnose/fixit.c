@@ -20,23 +20,6 @@ static const char *text_of(Checker *c, Span span) {
            : NULL;
 }
 
-/* True if one pair of parentheses encloses all of it. */
-static bool is_bracketed(const char *text) {
-  int depth = 0;
-  size_t len = strlen(text);
-  if (text[0] != '(')
-    return false;
-  for (size_t i = 0; i < len; i++) {
-    if (text[i] == '"' || (text[i] == '(' && text[i + 1] == '*'))
-      return false; /* strings and comments may contain unbalanced ones */
-    depth += text[i] == '(';
-    depth -= text[i] == ')';
-    if (depth == 0)
-      return i + 1 == len;
-  }
-  return false;
-}
-
 static bool is_atomic_expr(const Expr *e, const char *text) {
   switch (e->kind) {
   case EX_ID:
@@ -67,7 +50,7 @@ static bool is_atomic_expr(const Expr *e, const char *text) {
   case EX_ERROR:
     break;
   }
-  return is_bracketed(text);
+  return e->parenthesized;
 }
 
 const char *fixit_argument_text(Checker *c, const Expr *e) {
@@ -123,8 +106,7 @@ void fixit_tuple(Checker *c, Diag *d, const Arg *args, uint32_t count) {
     if (!item || (i && args[i].span.start < args[i - 1].span.end))
       return;
     size_t len = strlen(item);
-    bool parens = args[i].expr->kind == EX_APP && len > 2 && item[0] == '(' &&
-                  item[len - 1] == ')'; /* around a call as an argument */
+    bool parens = args[i].expr->kind == EX_APP && args[i].expr->parenthesized;
     buffer_printf(&text, "%s%.*s", i ? ", " : "(", (int)len - 2 * parens,
                   item + parens);
   }

@@ -35,13 +35,11 @@ static const char *name_of(Checker *c, const Expr *e) {
   const char *path = e ? error_expr_path(c, e) : NULL;
   if (path || !e)
     return path ? path : "x";
-  const char *text = error_source_text(c, error_brought(e)->span);
-  if (!text || !*text || strlen(text) > MAX_QUOTED_BYTES)
-    return "x";
-  bool closed =
-      e->kind == EX_INDEX || e->kind == EX_FIELD ||
-      (strchr("([{", text[0]) && strchr(")]}", text[strlen(text) - 1]));
-  return closed ? text : arena_printf(c->arena, "(%s)", text);
+  e = error_brought(e);
+  const char *text = error_source_text(c, e->span);
+  return text && *text && strlen(text) <= MAX_QUOTED_BYTES
+             ? fixit_argument_text(c, e)
+             : "x";
 }
 
 /* ":, new, ...": `item` at an axis that follows `before` axes. */

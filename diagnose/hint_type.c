@@ -146,43 +146,84 @@ static bool hint_component_count(Checker *c, Diag *d, Type *actual,
   return true;
 }
 
+bool error_key_is_missing(Checker *c, const Origin *o) {
+  Type *expected = o->expected ? ty_norm(c, o->expected) : NULL;
+  if (o->kind != ORIGIN_ARG || o->number != 1 || !o->arg.fun_type ||
+      !expected || expected->tag != TY_DATATYPE ||
+      expected->data.type != c->builtins.key_datatype)
+    return false;
+  uint32_t params = 0, given = 0;
+  for (Type *t = ty_root(o->arg.fun_type); t->tag == TY_FUN;
+       t = ty_root(t->fun.result))
+    params += !t->fun.label;
+  for (uint32_t i = 0; i < o->arg.arg_count; i++)
+    given += !o->arg.args[i].label;
+  return given < params;
+}
+
+/* normal [3], normal (3, 4), random.randint 0 3 [5] */
+static void hint_missing_key(Checker *c, Diag *d, Type *actual,
+                             const Origin *o) {
+  const Expr *first = error_brought(o->expr);
+  const Type *key = ty_root(o->arg.fun_type);
+  const Type *next = ty_root(key->fun.result);
+  bool is_shape = (is_size(c, actual) || is_sizes(c, actual)) &&
+                  next->tag == TY_FUN &&
+                  ty_root(next->fun.param)->tag == TY_SHAPE;
+  const char *text = is_shape ? sizes_written(c, actual, first) : NULL;
+  text = text ? arena_printf(c->arena, "[%s]", text)
+              : fixit_argument_text(c, first);
+  Buffer rest = {.arena = c->arena};
+  bool is_after = false;
+  for (uint32_t i = 0; i < o->arg.arg_count; i++) {
+    const Arg *a = &o->arg.args[i];
+    const char *item = is_after ? error_source_text(c, a->expr->span) : NULL;
+    if (item)
+      buffer_printf(&rest, " %s", item);
+    is_after |= a->expr == o->expr;
+  }
+  d->help = arena_printf(
+      c->arena, "a random function takes a key first: write `%s (key 1) %s%s`",
+      o->subject ? o->subject : "f", text ? text : "[n]",
+      rest.len ? rest.text : "");
+  if (text && first == o->expr)
+    fixit_replace(c, d, first->span,
+                  arena_printf(c->arena, "(key 1) %s", text));
+}
+
 /* A random function without a key, or with a seed. */
 static bool hint_key(Checker *c, Diag *d, Type *actual, Type *expected,
                      const Origin *o) {
   if (o->kind != ORIGIN_ARG || expected->tag != TY_DATATYPE ||
       expected->data.type != c->builtins.key_datatype)
     return false;
-  if (is_size(c, actual)) {
-    d->help = "to make a key from a seed, write `key 1`";
-    if (o->expr)
-      fixit_apply(c, d, o, o->expr, "key");
+  bool is_number = is_size(c, actual);
+  if (o->expr && error_key_is_missing(c, o) &&
+      (is_number || is_sizes(c, actual) || error_is_tensor(actual))) {
+    hint_missing_key(c, d, actual, o);
     return true;
   }
-  if (o->number != 1 || !error_is_tensor(actual))
+  if (!is_number)
     return false;
-  const char *text = o->expr ? error_source_text(c, o->expr->span) : NULL;
-  d->help = arena_printf(
-      c->arena, "a random function takes a key first: write `%s (key 1) %s`",
-      o->subject ? o->subject : "f", text ? text : "[n]");
-  if (text)
-    fixit_replace(c, d, o->expr->span,
-                  arena_printf(c->arena, "(key 1) %s", text));
+  d->help = "to make a key from a seed, write `key 1`";
+  if (o->expr)
+    fixit_apply(c, d, o, o->expr, "key");
   return true;
 }
 
 /* The function of a loop returns a state alone, or with an output. */
 static bool hint_loop_result(Diag *d, Type *actual, Type *expected,
                              const Origin *o) {
-  const char *loop = error_loop_of_result(o);
+  PrimId loop = origin_loop_of_result(o);
   if (o->kind == ORIGIN_ARG && o->prim == PRIM_SCAN && o->number == 1 &&
       actual->tag == TY_FUN)
-    loop = "scan";
+    loop = PRIM_SCAN;
   if (!loop)
     return false;
-  if (strcmp(loop, "scan") == 0 && actual->tag != TY_TUPLE)
+  if (loop == PRIM_SCAN && actual->tag != TY_TUPLE)
     d->help = "the function of `scan` returns a pair: the next state, and the "
               "output of this step, as in (s, s)";
-  else if (strcmp(loop, "scan") != 0 && actual->tag == TY_TUPLE &&
+  else if (loop != PRIM_SCAN && actual->tag == TY_TUPLE &&
            expected->tag != TY_TUPLE)
     d->help = "this function returns the next state alone; for an output of "
               "each step, use `scan`";
@@ -203,7 +244,8 @@ static bool hint_structure(Checker *c, Diag *d, Type *actual, Type *expected,
   const Shape *from =
       fun->tag == TY_FUN ? error_shape(c, fun->fun.param) : NULL;
   const Shape *to = from ? error_shape(c, fun->fun.result) : NULL;
-  if (strcmp(o->subject, "zeros_like") == 0)
+  const Binding *b = o->arg.callee ? o->arg.callee->binding : NULL;
+  if (b && b->module->library && strcmp(o->subject, "zeros_like") == 0)
     d->help = "for all tensors of a structure, write optim.zeros_like";
   else if (to && o->arg.arg_count == 1 && shape_equal(c, from, to))
     d->help = arena_printf(c->arena,
@@ -253,9 +295,9 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
     return;
   else if (o->prim == PRIM_SAVE && o->number == 2)
     d->help = "to save a structure, write save_tree \"file.safetensors\" x";
-  else if (hint_tuple_argument(c, d, actual, o) ||
+  else if (hint_key(c, d, actual, expected, o) ||
+           hint_tuple_argument(c, d, actual, o) ||
            hint_component_count(c, d, actual, expected, o) ||
-           hint_key(c, d, actual, expected, o) ||
            hint_loop_result(d, actual, expected, o) ||
            hint_structure(c, d, actual, expected, o))
     return;

@@ -51,9 +51,6 @@ void error_note_callee(Checker *c, Diag *d, const Origin *o);
 /* Adds the type whose constraint was violated. */
 void error_note_scheme(Checker *c, Diag *d, const Origin *o);
 
-/* The loop whose state is the result at this place: its name, such as "fold";
-   or NULL. */
-const char *error_loop_of_result(const Origin *o);
 /* Adds that a loop keeps the type and shape of its state. */
 void error_note_loop_state(Checker *c, Diag *d, const Origin *o);
 
@@ -160,6 +157,8 @@ void hint_float_types(Checker *c, Diag *d, Type *actual, Type *expected,
 
 /* ---- hint_type.c: suggestions for types that do not fit, if one is certain
    ---- */
+/* The argument is at the place of a key, and the call has too few arguments. */
+bool error_key_is_missing(Checker *c, const Origin *o);
 void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
                     const Origin *o);
 void hint_elem_type(Checker *c, Diag *d, Type *actual, Type *expected,
@@ -200,7 +199,11 @@ bool hint_flatten(Checker *c, Diag *d, const Origin *o, Expr *e, Type *actual,
 /* Labels the places in the body of the callee that require the kind or the rank
    of an argument, or of its field `path`. */
 void error_mark_type_origin(Checker *c, Diag *d, const Origin *o,
-                            const char *path, Type *expected);
+                            const char *path, Type *actual, Type *expected);
+/* For an argument that is one integer: labels the index in the body of the
+   callee that must be a tensor, and the place that is the reason. */
+void error_mark_index_tensor(Checker *c, Diag *d, const Origin *o,
+                             const Shape *actual);
 /* For an argument that is no tensor: labels a comparison in the body of the
    callee that takes it for one. */
 void error_mark_comparison(Checker *c, Diag *d, const Origin *o);

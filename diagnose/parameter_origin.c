@@ -3,9 +3,11 @@
    entry points: error_mark_type_origin and error_mark_size_origin. */
 #include "diagnose/internal.h"
 #include "support/arena_text.h"
+#include "support/buffer.h"
 #include "support/diag.h"
 #include "support/intern.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_PASSED_ON = 4 }; /* functions that a parameter is followed into */
@@ -17,6 +19,7 @@ typedef struct ParamSearch {
   const char *path; /* field of it, or "" */
   Type *type;       /* the required type: a tensor of known rank, or another
                        kind; NULL: searches only calls that it is passed to */
+  Type *given;      /* the type of the value given for it */
   bool is_found;
   const Expr *passed_to; /* the call that it is passed to */
   const char *rest;      /* field of the argument */
@@ -132,16 +135,33 @@ static void search_index(ParamSearch *s, const Expr *e) {
   mark(s, e,
        arena_printf(s->c->arena, "%s here: one item per axis",
                     axes_text(s->c, items)));
-  if (!s->d->help)
+  if (!s->d->help && error_shape(s->c, s->given))
     s->d->help = "to keep the other axes, write `...`: x.[i, ...]";
 }
 
-/* x.[i, :], where nothing else tells the type of i. */
+/* "n, m": names for the sizes of a shape; NULL if its rank is not known. */
+static const char *size_names(Checker *c, const Shape *s) {
+  static const char names[] = "nmk";
+  if (!s || !shape_has_known_rank(s) || !s->len || s->len >= sizeof names)
+    return NULL;
+  Buffer text = {.arena = c->arena};
+  for (uint32_t i = 0; i < s->len; i++)
+    buffer_printf(&text, "%s%c", i ? ", " : "", names[i]);
+  return text.text;
+}
+
+/* x.[i, :], where nothing else tells the type of i, for a tensor of indices. */
 static void search_index_position(ParamSearch *s, const Expr *e) {
   const Shape *shape = error_shape(s->c, s->type);
-  for (uint32_t i = 0; shape && !shape->len && i < e->slice_count; i++) {
+  Type *given = ty_norm(s->c, s->given);
+  const char *sizes = size_names(s->c, error_shape(s->c, given));
+  if (!shape || shape->len || !sizes ||
+      !(elem_root(given->tensor.elem)->classes & CLASS_INT))
+    return;
+  for (uint32_t i = 0; i < e->slice_count; i++) {
     const Slice *item = &e->slices[i];
-    if (item->kind != SLICE_INDEX || !is_param(s, item->from))
+    if (item->kind != SLICE_INDEX || !item->from->is_guess ||
+        !is_param(s, item->from))
       continue;
     const char *name = error_source_text(s->c, s->span);
     mark(s, item->from, "an index without a known type is one integer");
@@ -149,8 +169,8 @@ static void search_index_position(ParamSearch *s, const Expr *e) {
     s->d->fixit_count = 0; /* of the help that this one replaces */
     s->d->help = arena_printf(
         s->c->arena,
-        "for a tensor of indices, annotate the parameter: (%s : i64[n])",
-        name ? name : "i");
+        "for a tensor of indices, annotate the parameter: (%s : i64[%s])",
+        name ? name : "i", sizes);
     return;
   }
 }
@@ -161,7 +181,7 @@ static void search_condition(ParamSearch *s, const Expr *test) {
   bool uses = is_param(s, test);
   if (test->kind == EX_BIN)
     uses = is_param(s, test->arg[0]) || is_param(s, test->arg[1]);
-  if (!shape || shape->len || !uses)
+  if (!shape || shape->len || !uses || !error_shape(s->c, s->given))
     return;
   mark(s, test, "`if` decides once: no axes here");
   if (!s->d->help)
@@ -288,6 +308,33 @@ static const Clause *clause_of_call(const Expr *call) {
   return head->binding ? binding_clause(head->binding) : NULL;
 }
 
+/* What a value becomes in a call: the parameter, or the component of its
+   pattern; NULL: it has no pattern.  *clause is the callee. */
+static const Pat *pattern_of(const Origin *o, const Clause **clause) {
+  if (o->kind == ORIGIN_ELEMENT && o->whole) {
+    const Pat *p = pattern_of(o->whole, clause);
+    return p && p->kind == PAT_TUPLE && o->number < p->arg_count
+               ? p->args[o->number]
+               : NULL;
+  }
+  *clause = o->kind == ORIGIN_ARG && o->arg.callee
+                ? clause_of_call(o->arg.callee)
+                : NULL;
+  return *clause ? param_pattern(*clause, o->arg.label, o->number) : NULL;
+}
+
+/* The component of a pattern at the start of a path, such as "part 2". */
+static const Pat *pattern_part(const Pat *p, const char **path) {
+  unsigned number;
+  int len = 0;
+  while (p && p->kind == PAT_TUPLE &&
+         sscanf(*path, "part %u%n", &number, &len) == 1) {
+    p = number <= p->arg_count ? p->args[number - 1] : NULL;
+    *path += len + ((*path)[len] == '.');
+  }
+  return p;
+}
+
 static bool is_users(Checker *c, const Pat *p) {
   return p && p->kind == PAT_VAR && error_source_text(c, p->span);
 }
@@ -295,11 +342,15 @@ static bool is_users(Checker *c, const Pat *p) {
 /* Follows the parameter p through the body of k and of the functions that it
    is passed on to. */
 static void mark_type(Checker *c, Diag *d, const Clause *k, const Pat *p,
-                      const char *path, Type *type) {
+                      const char *path, Type *type, Type *given) {
   for (uint32_t depth = 0; depth < MAX_PASSED_ON && k && is_users(c, p);
        depth++) {
-    ParamSearch s = {
-        .c = c, .d = d, .span = p->span, .path = path, .type = type};
+    ParamSearch s = {.c = c,
+                     .d = d,
+                     .span = p->span,
+                     .path = path,
+                     .type = type,
+                     .given = given};
     search_expr(&s, k->body);
     k = s.passed_to ? clause_of_call(s.passed_to) : NULL;
     p = k ? param_pattern(k, s.label, s.number) : NULL;
@@ -327,7 +378,7 @@ static bool mark_function_param(Checker *c, Diag *d, const Clause *k,
   if (parts || fits(c, actual, expected) || !has_requirement(c, actual) ||
       !is_users(c, p))
     return false;
-  mark_type(c, d, k, p, "", actual);
+  mark_type(c, d, k, p, "", actual, expected);
   return true;
 }
 
@@ -351,14 +402,44 @@ void error_mark_function_origin(Checker *c, Diag *d, const Origin *o,
 }
 
 void error_mark_type_origin(Checker *c, Diag *d, const Origin *o,
-                            const char *path, Type *expected) {
-  const Clause *k = o->kind == ORIGIN_ARG && o->arg.callee
-                        ? clause_of_call(o->arg.callee)
-                        : NULL;
+                            const char *path, Type *actual, Type *expected) {
+  const Clause *k = NULL;
+  const Pat *p = pattern_part(pattern_of(o, &k), &path);
   expected = ty_norm(c, expected);
-  if (k && has_requirement(c, expected))
-    mark_type(c, d, k, param_pattern(k, o->arg.label, o->number), path,
-              expected);
+  if (p && has_requirement(c, expected))
+    mark_type(c, d, k, p, path, expected, actual);
+}
+
+/* ---- indices ---- */
+
+/* x.[i, :], where one integer i would be an error elsewhere in the body. */
+static void search_index_tensor(void *search, Expr *e) {
+  ParamSearch *s = search;
+  for (uint32_t i = 0; i < e->slice_count && !s->is_found; i++) {
+    const Expr *from = e->slices[i].from;
+    if (e->slices[i].kind != SLICE_INDEX || from->is_guess ||
+        !from->guess_error || !is_param(s, from))
+      continue;
+    const Diag *error = from->guess_error;
+    mark(s, from, "a tensor of indices here");
+    diag_add_label(
+        s->c->arena, s->d, error->span,
+        arena_printf(s->c->arena, "for one index: %s", error->message));
+    s->d->mistake = error->span;
+  }
+  if (!s->is_found)
+    expr_visit_children(e, search_index_tensor, s);
+}
+
+void error_mark_index_tensor(Checker *c, Diag *d, const Origin *o,
+                             const Shape *actual) {
+  const Clause *k = NULL;
+  const Pat *p = pattern_of(o, &k);
+  ParamSearch s = {.c = c, .d = d, .path = ""};
+  if (actual->len || !is_users(c, p))
+    return;
+  s.span = p->span;
+  search_index_tensor(&s, k->body);
 }
 
 /* ---- comparisons ---- */
@@ -372,8 +453,12 @@ static void search_comparison(void *search, Expr *e) {
   if (s->is_found)
     return;
   if (is_comparison(e) && (is_param(s, e->arg[0]) || is_param(s, e->arg[1]))) {
+    mark(s, e,
+         e->is_guess ? "of unknown types: compares tensors, element by element"
+                     : "compares tensors, element by element");
+    if (!e->is_guess)
+      return; /* the other side tells the type */
     bool equality = e->op == BIN_EQ || e->op == BIN_NE;
-    mark(s, e, "of unknown types: compares tensors, element by element");
     s->d->mistake = e->span;
     s->d->help =
         equality ? "to compare other values, write `equal x y`, or annotate "
@@ -386,10 +471,8 @@ static void search_comparison(void *search, Expr *e) {
 }
 
 void error_mark_comparison(Checker *c, Diag *d, const Origin *o) {
-  const Clause *k = o->kind == ORIGIN_ARG && o->arg.callee
-                        ? clause_of_call(o->arg.callee)
-                        : NULL;
-  const Pat *p = k ? param_pattern(k, o->arg.label, o->number) : NULL;
+  const Clause *k = NULL;
+  const Pat *p = pattern_of(o, &k);
   if (!is_users(c, p))
     return;
   ParamSearch s = {.c = c, .d = d, .span = p->span, .path = ""};

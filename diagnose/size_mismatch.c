@@ -228,11 +228,9 @@ static void hint_list_sizes(Diag *d, const Origin *o) {
 /* The function of a loop changes an integer that its type follows as a size. */
 static void hint_loop_integer(Checker *c, Diag *d, const Constraint *k) {
   const Origin *o = k->origin;
-  bool is_loop = o->prim == PRIM_ITERATE || o->prim == PRIM_WHILE ||
-                 o->prim == PRIM_FOLD || o->prim == PRIM_SCAN ||
-                 o->prim == PRIM_PROGRESS || o->prim == PRIM_LIST_FOLD;
   int64_t step;
-  if (is_loop && !d->help && o->kind == ORIGIN_ARG && o->actual &&
+  if ((prim_info[o->prim].flags & PRIM_LOOP) && !d->help &&
+      o->kind == ORIGIN_ARG && o->actual &&
       ty_norm(c, o->actual)->tag == TY_FUN &&
       dim_is_int(dim_sub(c->dims, dim_resolve(c->dims, k->left),
                          dim_resolve(c->dims, k->right)),
@@ -312,7 +310,7 @@ static Diag *sizes_error(Checker *c, Constraint *k, const char *multiple) {
     return d;
   }
   dims_text(c, k->left, k->right, &x, &y);
-  if (o->scheme && o->subject && strcmp(o->subject, "reshape") == 0)
+  if (o->scheme && o->prim == PRIM_RESHAPE)
     return reshape_error(c, k, x, y);
   if (o->kind == ORIGIN_ARG && k->from_broadcast && !o->actual) {
     Diag *d = error_at(c, 303, o->span,

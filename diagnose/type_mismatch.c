@@ -159,7 +159,8 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
         error_two_types(c, "found %s, expected %s", actual, expected);
     hint_rank(c, d, actual, expected, o);
     hint_swapped_literal(c, d, expected, o);
-    error_mark_type_origin(c, d, o, "", expected);
+    error_mark_type_origin(c, d, o, "", actual, expected);
+    error_mark_index_tensor(c, d, o, have);
     error_note_loop_state(c, d, o);
   }
   error_add_provenance(c, d, o);
@@ -229,7 +230,7 @@ static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
         actual->tag != TY_FUN)
       error_mark_comparison(c, d, o);
     if (!d->mistake.file)
-      error_mark_type_origin(c, d, o, part.path, part.expected);
+      error_mark_type_origin(c, d, o, part.path, part.actual, part.expected);
     error_mark_function_origin(c, d, o, actual, expected);
     return d;
   }
@@ -287,17 +288,23 @@ static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   return d;
 }
 
-/* Two arguments have each other's expected kinds.  The first error gets the
-   help; the second is not reported. */
+/* Are both arguments of one call, or components of one tuple? */
+static bool are_siblings(const Origin *a, const Origin *b) {
+  if (a->kind != b->kind)
+    return false;
+  if (a->kind == ORIGIN_ARG)
+    return a->arg.args && a->arg.args == b->arg.args && a->number && b->number;
+  return a->kind == ORIGIN_ELEMENT && a->whole && a->whole == b->whole;
+}
+
+/* Two arguments or components have each other's expected kinds.  The first
+   error gets the help; the second is not reported. */
 static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
                               const Origin *o) {
-  for (uint32_t i = 0;
-       o->kind == ORIGIN_ARG && o->arg.args && i < c->solver.contradicted.len;
-       i++) {
+  for (uint32_t i = 0; i < c->solver.contradicted.len; i++) {
     const Origin *other = c->solver.contradicted.at[i];
     bool any_data = expected->tag == TY_VAR && expected->var->is_data;
-    if (other->kind != ORIGIN_ARG || other->arg.args != o->arg.args ||
-        !other->number || !o->number || !other->actual || !other->expected ||
+    if (!are_siblings(other, o) || !other->actual || !other->expected ||
         (!any_data && !has_kind_of(c, other->actual, expected)) ||
         !has_kind_of(c, actual, other->expected) ||
         has_kind_of(c, actual, expected))
@@ -305,8 +312,10 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
     Diag *d = error_find_at(c, other->span);
     if (!d)
       return false;
-    d->help = arena_printf(c->arena, "arguments %u and %u may be swapped",
-                           other->number, o->number);
+    bool components = o->kind == ORIGIN_ELEMENT;
+    d->help = arena_printf(c->arena, "%s %u and %u may be swapped",
+                           components ? "components" : "arguments",
+                           other->number + components, o->number + components);
     fixit_swap(c, d, other->expr, o->expr);
     return true;
   }
@@ -359,6 +368,15 @@ static bool has_error_in_call(const Checker *c, const Origin *o) {
   for (uint32_t i = 0; i < c->solver.contradicted.len && !found; i++)
     found = same_call(c->solver.contradicted.at[i], o);
   return found;
+}
+
+/* The call lacks a key, so that all arguments are at the wrong position. */
+static bool follows_missing_key(Checker *c, const Origin *o) {
+  for (uint32_t i = 0; i < c->solver.contradicted.len; i++)
+    if (same_call(c->solver.contradicted.at[i], o) &&
+        error_key_is_missing(c, c->solver.contradicted.at[i]))
+      return true;
+  return false;
 }
 
 /* A function where data is expected. */
@@ -521,7 +539,7 @@ static bool is_reported_in_call(Checker *c, Type *actual, Type *expected,
 
 void diagnose_types(Checker *c, Type *actual, Type *expected, Origin *o) {
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
-  if (is_reported_in_call(c, actual, expected, o))
+  if (is_reported_in_call(c, actual, expected, o) || follows_missing_key(c, o))
     return;
   bool swapped = swapped_arguments(c, actual, expected, o);
   VEC_PUSH(c->arena, c->solver.contradicted, o);

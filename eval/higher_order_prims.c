@@ -291,7 +291,11 @@ int64_t vm_leading_size(Eval *vm, Value x) {
   bool found = first_leaf(x, &leaf);
   if (found && leaf.tag == V_KEYS)
     return leaf.obj->len;
-  if (!found || !leaf.node->rank)
+  if (!found)
+    vm_fail(vm, 507,
+            "a loop over rows of a value without tensors, such as (): "
+            "it has no leading axis");
+  if (!leaf.node->rank)
     vm_fail(vm, 599, "internal error in eval: no leading axis");
   Fault fault = {0};
   if (node_row_length(leaf.node, 0))

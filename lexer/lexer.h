@@ -23,7 +23,7 @@ enum { LEXER_MAX_BYTES = 1 << 30, LEXER_MAX_ERRORS = 20 };
 typedef struct StringLiteral { /* may contain NUL */
   const char *text;
   uint32_t len;
-  const char *raw; /* as written, with quotes */
+  const char *raw; /* as written, with quotes; NULL after an error */
 } StringLiteral;
 
 typedef struct Comment {

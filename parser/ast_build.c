@@ -85,6 +85,8 @@ Expr *expr_num(ParseState *ps, const char *num, bool is_float, Span span) {
 }
 
 Expr *expr_string(ParseState *ps, StringLiteral text, Span span) {
+  if (!text.raw)
+    return expr_new(ps, EX_ERROR, span);
   Expr *e = expr_new(ps, EX_STRING, span);
   e->text = text.text;
   e->text_len = text.len;
@@ -270,22 +272,7 @@ Expr *expr_index(ParseState *ps, Expr *arg, SliceVec *slices, Span span) {
   return expr_check_depth(ps, e);
 }
 
-/* (lambda x: e) has the form of an annotation. */
-static bool is_foreign_function(ParseState *ps, const Expr *e, Span span) {
-  const Expr *head = e->kind == EX_APP ? e->arg[0] : e;
-  const ForeignWord *word =
-      head->kind == EX_ID ? lexer_find_foreign(head->id->text) : NULL;
-  if (!word || word->error_token != TOK_COLON)
-    return false;
-  parse_error_foreign(ps, word, head->span);
-  if (ps->lexer.suppress_errors_until < span.end)
-    ps->lexer.suppress_errors_until = span.end;
-  return true;
-}
-
 Expr *expr_ascribe(ParseState *ps, Expr *arg, TypeExpr *type, Span span) {
-  if (is_foreign_function(ps, arg, span))
-    return expr_new(ps, EX_ERROR, span);
   Expr *e = expr_new(ps, EX_ASCRIBE, span);
   e->arg[0] = arg;
   e->type = type;

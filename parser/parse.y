@@ -893,7 +893,7 @@ apat
       $$ = pat_new(ps, PAT_STRING, @$);
       $$->text = $1.text;
       $$->text_len = $1.len;
-      $$->num = $1.raw;
+      $$->num = $1.raw ? $1.raw : "\"\"";
     }
   | qcon                { $$ = pat_con(ps, $1, NULL, @$); }
   | "(" ")"             { $$ = pat_args(ps, PAT_TUPLE, NULL, @$); }

@@ -328,6 +328,8 @@ struct Expr {
   struct Binding *binding; /* EX_ID, EX_FIELD: binding of the name */
   /* EX_ID, EX_FIELD: instantiation of its scheme */
   struct SchemeInstance *instance;
+  bool is_guess; /* its type, or that of its operands, is a guess */
+  const struct Diag *guess_error; /* of a guess that was reversed */
   Expr *desugared;    /* EX_BIN of a pipe: the equivalent application */
   bool parenthesized; /* written in parentheses, which the span includes */
   uint32_t depth;

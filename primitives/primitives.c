@@ -10,6 +10,7 @@ enum {
   E = PRIM_EFFECT_OF_ARG,
   I = PRIM_EFFECT,
   X = PRIM_APPROXIMATE,
+  L = PRIM_LOOP,
 };
 
 const PrimInfo prim_info[PRIM_COUNT] = {

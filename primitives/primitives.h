@@ -31,6 +31,7 @@ enum PrimFlag { /* letters of primitives.def */
                 PRIM_EFFECT_OF_ARG = 8, /* E */
                 PRIM_EFFECT = 16,       /* I */
                 PRIM_APPROXIMATE = 32,  /* X */
+                PRIM_LOOP = 64,         /* L */
 };
 
 typedef enum Derivative { /* primitives.def explains them */

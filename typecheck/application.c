@@ -379,8 +379,7 @@ static const char *hint_not_function(const Application *k) {
 static bool has_foreign_word(Checker *c, Arg *args, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     const Expr *a = args[i].expr;
-    if (a->kind != EX_ID || args[i].label || !lexer_find_foreign(a->id->text) ||
-        lookup(c, NULL, a->id))
+    if (args[i].label || !undefined_foreign_word(c, a))
       continue;
     Type *t;
     infer(c, args[i].expr, &t);

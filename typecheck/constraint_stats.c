@@ -3,8 +3,6 @@
 #include "typecheck/solver.h"
 #include "support/arena_text.h"
 
-#include <string.h>
-
 void note_runtime_check(Checker *c, Span span, const char *text,
                         const char *reason) {
   c->notes.stats.runtime++;
@@ -31,7 +29,7 @@ static bool mentions_products(const Constraint *k) {
 static bool is_product_constraint(const Constraint *k) {
   const Origin *o = k->origin;
   return k->divisibility || mentions_products(k) ||
-         (o && o->scheme && o->subject && strcmp(o->subject, "reshape") == 0);
+         (o && o->scheme && o->prim == PRIM_RESHAPE);
 }
 
 ConstraintClass constraint_class(const Constraint *k) {

@@ -427,28 +427,6 @@ void checker_forget_facts(Checker *c, const Assumption *facts) {
   c->facts.assumptions = f;
 }
 
-/* A recursive call with another shape makes all sizes of its function differ:
-   drops these errors. */
-static void drop_size_errors(Checker *c, Diags *diags, uint32_t from) {
-  enum { SIZES_DIFFER = 302, NO_BROADCAST = 303 };
-  uint32_t kept = from;
-  bool is_reported = false;
-  for (uint32_t i = from; i < diags->all.len; i++)
-    is_reported |= diags->all.at[i] == c->inference.recursive_call;
-  for (uint32_t i = from; i < diags->all.len && is_reported; i++) {
-    Diag *d = diags->all.at[i];
-    bool follows = d->severity == SEV_ERROR &&
-                   d != c->inference.recursive_call &&
-                   (d->code == SIZES_DIFFER || d->code == NO_BROADCAST);
-    if (follows)
-      diags->errors--;
-    else
-      diags->all.at[kept++] = d;
-  }
-  if (is_reported)
-    diags->all.len = kept;
-}
-
 static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
                        Checked *out) {
   begin_dec(c, module, diags);
@@ -472,7 +450,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   if (diags->errors == errors)
     solve_residual(c);
   if (c->inference.recursive_call)
-    drop_size_errors(c, diags, reported);
+    drop_errors_of_recursion(c, dec, diags, reported);
   /* the equations are wrong, so ignore what they determined */
   if (diags->errors > errors) {
     define_failed_dec(c, dec);
@@ -607,15 +585,22 @@ static bool check_again(Checker *c, Module *module, Dec *dec, Diags *diags,
          diags->errors == start->errors;
 }
 
+static const Diag *first_error(const Diags *diags, uint32_t from) {
+  while (from < diags->all.len && diags->all.at[from]->severity != SEV_ERROR)
+    from++;
+  return from < diags->all.len ? diags->all.at[from] : NULL;
+}
+
 /* Checks a declaration with an error under other guesses.  If that fails, too,
    reports the errors under the first ones. */
 static bool check_guesses(Checker *c, Module *module, Dec *dec, Diags *diags,
                           Checked *out, const PassStart *start) {
   enum { MAX_PASSES = 4 };
+  const Diag *error = first_error(diags, start->diags);
   bool ok = false;
   for (int i = 0; !ok && i < MAX_PASSES && guesses_reverse_all(c); i++)
     ok = check_again(c, module, dec, diags, out, start);
-  if (ok && guesses_reverse_wrong(c) &&
+  if (ok && guesses_reverse_wrong(c, error) &&
       check_again(c, module, dec, diags, out, start))
     return true;
   map_init(&c->inference.reversed_guesses, c->arena);

@@ -9,9 +9,10 @@
 #include "typecheck/internal.h"
 #include "support/arena.h"
 
-bool guess_assume(Checker *c, const Expr *e, const Expr *value) {
+bool guess_assume(Checker *c, Expr *e, const Expr *value) {
   VEC_PUSH(c->arena, c->inference.guesses, ((Guess){e, value}));
-  return !map_get(&c->inference.reversed_guesses, e);
+  e->is_guess = !map_get(&c->inference.reversed_guesses, e);
+  return e->is_guess;
 }
 
 /* True if a pass with the reverse showed that the guess was wrong: the index
@@ -35,11 +36,14 @@ bool guesses_reverse_all(Checker *c) {
   return c->inference.reversed_guesses.len > known;
 }
 
-bool guesses_reverse_wrong(Checker *c) {
+bool guesses_reverse_wrong(Checker *c, const Diag *error) {
   map_init(&c->inference.reversed_guesses, c->arena);
-  for (uint32_t i = 0; i < c->inference.guesses.len; i++)
-    if (is_wrong(c, &c->inference.guesses.at[i]))
-      map_put(&c->inference.reversed_guesses, c->inference.guesses.at[i].expr,
-              c);
+  for (uint32_t i = 0; i < c->inference.guesses.len; i++) {
+    Guess *g = &c->inference.guesses.at[i];
+    if (!is_wrong(c, g))
+      continue;
+    map_put(&c->inference.reversed_guesses, g->expr, c);
+    g->expr->guess_error = error;
+  }
   return c->inference.reversed_guesses.len > 0;
 }

@@ -219,8 +219,9 @@ Core *infer_binding_use(Checker *c, Binding *b, Span span, Span name_span,
 
 /* The origin of constraints from the use of a name.  Covers all arguments if it
    is applied. */
-Origin *use_origin(Checker *c, Expr *e, const char *what) {
+Origin *use_origin(Checker *c, Expr *e, const Binding *b, const char *what) {
   Origin *o = origin_new(c, ORIGIN_ARG, e->span);
+  o->prim = b->kind == BK_PRIM ? b->prim : PRIM_NONE;
   o->subject = what;
   if (e != c->inference.head.expr)
     return o;
@@ -239,25 +240,41 @@ static const char *named_constant(const char *name) {
                                   : NULL;
 }
 
+/* The innermost local value, size or shape of this name; NULL: there is none.
+ */
+static const Scope *find_local(Checker *c, const Sym *name) {
+  Scope *s = scope_find(c->names.scope, name);
+  while (s && !s->binding && !s->dim && !s->shape)
+    s = scope_find(s->outer, name);
+  return s;
+}
+
+const ForeignWord *undefined_foreign_word(Checker *c, const Expr *e) {
+  const ForeignWord *word =
+      e->kind == EX_ID ? lexer_find_foreign(e->id->text) : NULL;
+  return word && !find_local(c, e->id) && !lookup(c, NULL, e->id) ? word : NULL;
+}
+
+static Core *infer_local_size(Checker *c, const Expr *e, const Scope *s,
+                              Type **type) {
+  refs_add_size(c, e->span, e->id, s->shape != NULL);
+  if (s->shape) {
+    *type = ty_shape(c, s->shape);
+    Core *core = core_new(c, CORE_SHAPE_VALUE, e->span);
+    core->checker_data =
+        s->shape; /* read by core_finish, once everything is solved */
+    return core;
+  }
+  *type = ty_int(c, s->dim);
+  Core *core = core_new(c, CORE_DIM, e->span);
+  core->dim = s->dim;
+  return core;
+}
+
 Core *infer_id(Checker *c, Expr *e, Type **type) {
-  for (Scope *s = scope_find(c->names.scope, e->id); s;
-       s = scope_find(s->outer, e->id))
-    if (s->binding || s->dim || s->shape) {
-      if (s->binding)
-        break;
-      refs_add_size(c, e->span, e->id, s->shape != NULL);
-      if (s->shape) {
-        *type = ty_shape(c, s->shape);
-        Core *core = core_new(c, CORE_SHAPE_VALUE, e->span);
-        core->checker_data =
-            s->shape; /* read by core_finish, once everything is solved */
-        return core;
-      }
-      *type = ty_int(c, s->dim);
-      Core *core = core_new(c, CORE_DIM, e->span);
-      core->dim = s->dim;
-      return core;
-    }
+  const Scope *local = find_local(c, e->id);
+  if (local && !local->binding)
+    return infer_local_size(c, e, local, type);
   Binding *b = lookup(c, NULL, e->id);
   const char *constant = b ? NULL : named_constant(e->id->text);
   if (constant) {
@@ -267,7 +284,7 @@ Core *infer_id(Checker *c, Expr *e, Type **type) {
   }
   if (!b)
     return error_unbound_name(c, NULL, e->id, e->span, e->span, type);
-  Origin *o = use_origin(c, e, e->id->text);
+  Origin *o = use_origin(c, e, b, e->id->text);
   e->binding = b;
   Core *core = infer_binding_use(c, b, e->span, e->span, type, o);
   e->instance = core->kind == CORE_VAR ? core->checker_data : NULL;

@@ -129,7 +129,20 @@ static Core *infer_let(Checker *c, Expr *e, Type *expected, Type **type,
 
 /* ---- ascription ---- */
 
+/* Reports (lambda x: e), which has the form of an annotation. */
+static bool report_foreign_function(Checker *c, const Expr *value) {
+  const Expr *head = value->kind == EX_APP ? value->arg[0] : value;
+  const ForeignWord *word = undefined_foreign_word(c, head);
+  if (!word || word->error_token < 0)
+    return false;
+  error_at(c, 102, head->span, "there is no `%s` in Axon", word->text)->help =
+      word->help;
+  return true;
+}
+
 static Core *infer_ascribe(Checker *c, Expr *e, Type **type) {
+  if (report_foreign_function(c, e->arg[0]))
+    return core_error(c, e->span, type);
   Scope *mark = c->names.scope;
   Type *expected = annot_type(c, e->type, ANNOT_VAL);
   Origin *o = origin_new(c, ORIGIN_ANNOTATION, e->arg[0]->span);
@@ -257,7 +270,7 @@ static Core *infer_by_kind(Checker *c, Expr *e, Type *expected, Type **type) {
   case EX_HOLE:
     return infer_typed_hole(c, e, NULL, type);
   case EX_TUPLE:
-    return infer_tuple(c, e, NULL, type);
+    return infer_tuple(c, e, NULL, NULL, type);
   case EX_SEQ:
     return infer_seq(c, e->items, e->item_count, e->span, NULL, type, NULL);
   case EX_ASCRIBE:
@@ -358,7 +371,7 @@ static Core *check_by_kind(Checker *c, Expr *e, Type *expected, Origin *o) {
                      w->tag == TY_VAR ? NULL : w, &t, o);
     break;
   case EX_TUPLE:
-    core = infer_tuple(c, e, w, &t);
+    core = infer_tuple(c, e, w, o, &t);
     break;
   case EX_LIST:
     core = infer_list(c, e, w, &t);

@@ -170,6 +170,9 @@ bool type_has_unsolved_shape(Checker *c, Type *w);
 
 /* ---- identifier.c: names in expressions ---- */
 Core *infer_id(Checker *c, Expr *e, Type **type);
+/* The expression, if it is a word of another language that the program does not
+   define; otherwise NULL. */
+const ForeignWord *undefined_foreign_word(Checker *c, const Expr *e);
 Core *infer_con(Checker *c, Expr *e, Type **type);
 void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span);
 /* Infers the use of a name.  `place` is its span in the expression. */
@@ -177,7 +180,7 @@ Core *infer_binding_use(Checker *c, Binding *b, Span span, Span place,
                         Type **type, Origin *o);
 /* The origin of constraints from the use of a name.  Covers all arguments if it
    is applied. */
-Origin *use_origin(Checker *c, Expr *e, const char *what);
+Origin *use_origin(Checker *c, Expr *e, const Binding *b, const char *what);
 /* Reports an unbound name.  `at` is the span of the name alone. */
 Core *error_unbound_name(Checker *c, Sym *module, Sym *name, Span span, Span at,
                          Type **type);
@@ -195,7 +198,9 @@ Core *unpack_scope(Checker *c, const Scope *from, const Scope *until,
 Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t);
 
 /* ---- tuple_list_record.c ---- */
-Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type);
+/* whole: the origin of the tuple; or NULL. */
+Core *infer_tuple(Checker *c, Expr *e, Type *expected, Origin *whole,
+                  Type **type);
 Core *infer_list(Checker *c, Expr *e, Type *expected, Type **type);
 /* The type of the items of a list of type `expected`; NULL: not known. */
 Type *ty_given_item(Checker *c, Type *expected);
@@ -251,17 +256,23 @@ Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,
 CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);
 CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top);
 
+/* ---- recursive_call.c ---- */
+/* Drops the errors since `from` that follow from the error about a recursive
+   call with another shape, if there is one. */
+void drop_errors_of_recursion(Checker *c, const Dec *dec, Diags *diags,
+                              uint32_t from);
+
 /* ---- guess.c ---- */
 
 /* Guesses that the index `value`, which is e, is one integer, or that a side
    `value` of the comparison e is a tensor.  False: the reverse holds. */
-bool guess_assume(Checker *c, const Expr *e, const Expr *value);
+bool guess_assume(Checker *c, Expr *e, const Expr *value);
 /* The next pass also reverses the guesses of the last one.  False if they are
    reversed already. */
 bool guesses_reverse_all(Checker *c);
-/* The next pass reverses those guesses that the last one showed to be wrong.
-   False if there are none. */
-bool guesses_reverse_wrong(Checker *c);
+/* The next pass reverses those guesses that the last one showed to be wrong;
+   `error` is the first error with them.  False if there are none. */
+bool guesses_reverse_wrong(Checker *c, const Diag *error);
 
 /* ---- scope.c: what is bound ---- */
 Scope *scope_push(Checker *c, Sym *name, Binding *b);

@@ -161,7 +161,7 @@ static bool is_unknown(Checker *c, Type *t) {
   return t->tag == TY_VAR && !t->var->skolem;
 }
 
-static bool compares_structures(Checker *c, const Expr *e, Type **types) {
+static bool compares_structures(Checker *c, Expr *e, Type **types) {
   if (e->op < BIN_EQ || e->op > BIN_GE)
     return false;
   if (is_unknown(c, types[0]) && is_unknown(c, types[1]))

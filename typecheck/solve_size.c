@@ -1,5 +1,6 @@
 /* Solves or decides equations and inequalities between two sizes. */
 #include "typecheck/solver.h"
+#include "support/arena_text.h"
 #include "support/diag.h"
 
 static void note_dim_kind(void *arg, DimVar *v) {
@@ -204,20 +205,26 @@ static Assumption *without_bounds_by(Checker *c, Assumption *f,
   return assumption_copy(c, f, outer);
 }
 
-/* fold (fn acc x => concat ~axis:0 (acc, x)) (zeros [0]) rows: only empty rows
-   keep the size of the state. */
-static bool is_emptied_by_loop(const Constraint *k, const DimVar *v,
-                               const Dim *value) {
-  int64_t n;
+/* Warns that only an axis of size 0 keeps the size of a loop's state, as in
+   fold (fn acc x => concat ~axis:0 (acc, x)) (zeros [0]) rows. */
+static void warn_loop_forces_zero(Checker *c, const Constraint *k, DimVar *v) {
   const Origin *o = k->origin;
-  return o->kind == ORIGIN_RESULT && o->callback && !o->other_span.file &&
-         !v->is_integer && !v->reshape_hole && dim_is_int(value, &n) && n == 0;
+  PrimId loop = origin_loop_of_result(o);
+  if (c->names.module->library || !loop || o->other_span.file)
+    return;
+  warning_at(c, 411, o->span,
+             "%s must be 0 here: the state of `%s` keeps its shape",
+             dim_to_text(c, dim_of_var(c->dims, v)), prim_info[loop].name)
+      ->primary_label =
+      o->actual && o->expected
+          ? arena_printf(c->arena, "found %s, expected %s",
+                         ty_text(c, o->actual), ty_text(c, o->expected))
+          : NULL;
 }
 
 Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   int64_t n;
-  if (is_emptied_by_loop(k, v, value))
-    return CONTRADICTED;
+  bool is_size = !v->is_integer && !v->reshape_hole;
   if (!v->is_integer && dim_is_int(value, &n) && n < 0)
     return CONTRADICTED;
   if (skolem_escapes(c, v, value)) {
@@ -225,8 +232,9 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
     return UNDECIDED;
   }
   v->solved_by = k->origin;
-  if (k->from_broadcast && !v->is_integer && !v->reshape_hole &&
-      dim_is_int(value, &n) && n == 1 &&
+  if (is_size && dim_is_int(value, &n) && n == 0)
+    warn_loop_forces_zero(c, k, v);
+  if (k->from_broadcast && is_size && dim_is_int(value, &n) && n == 1 &&
       (dim_equal(value, dim_resolve(c->dims, k->left)) ||
        dim_equal(value, dim_resolve(c->dims, k->right))))
     warn_broadcast_forces_one(

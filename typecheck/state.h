@@ -278,7 +278,8 @@ typedef struct Origin { /* source of a constraint, for messages */
   const char *subject; /* "softmax", "op @" */
   Expr *expr;
   Type *actual, *expected;    /* the complete types */
-  uint32_t number;            /* argument number, axis */
+  uint32_t number;            /* argument number, axis, component from 0 */
+  struct Origin *whole;       /* ORIGIN_ELEMENT: of the tuple; or NULL */
   Scheme *scheme;             /* scheme whose given constraint this is */
   struct Origin *body_origin; /* given constraint: its origin in the body */
   Map *substitution; /* given constraint: what its variables are at this call */
@@ -310,6 +311,13 @@ typedef struct Origin { /* source of a constraint, for messages */
     struct Origin *callback;
   };
 } Origin;
+
+/* The loop whose function has this result, or PRIM_NONE. */
+static inline PrimId origin_loop_of_result(const Origin *o) {
+  PrimId id =
+      o->kind == ORIGIN_RESULT && o->callback ? o->callback->prim : PRIM_NONE;
+  return prim_info[id].flags & PRIM_LOOP ? id : PRIM_NONE;
+}
 
 static inline uint32_t origin_arg_count(const Origin *o) {
   return o->kind == ORIGIN_ARG ? o->arg.arg_count : 0;
@@ -667,7 +675,7 @@ typedef struct ApplicationHead { /* head of the current application */
 
 /* Of the type of a value that was not known yet (guess.c). */
 typedef struct Guess {
-  const Expr *expr;  /* an index, or a comparison */
+  Expr *expr;        /* an index, or a comparison */
   const Expr *value; /* the index, or a side of the comparison */
 } Guess;
 

@@ -5,7 +5,8 @@
 #include "support/diag.h"
 #include "support/intern.h"
 
-Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type) {
+Core *infer_tuple(Checker *c, Expr *e, Type *expected, Origin *whole,
+                  Type **type) {
   Core *core = core_new(c, CORE_TUPLE, e->span);
   core->items = NEW_ARRAY(c->arena, Core *, e->item_count);
   core->item_count = e->item_count;
@@ -17,6 +18,8 @@ Core *infer_tuple(Checker *c, Expr *e, Type *expected, Type **type) {
     if (w && w->tag != TY_VAR) {
       Origin *o = origin_new(c, ORIGIN_ELEMENT, e->items[i]->span);
       o->expr = e->items[i];
+      o->number = i;
+      o->whole = whole;
       core->items[i] = check(c, e->items[i], w, o);
       parts[i] = w;
     } else {
@@ -199,8 +202,9 @@ static Core *infer_member(Checker *c, Expr *e, Type **type) {
   refs_add_module(c, base->span, base->id, b);
   if (!member)
     return error_unbound_name(c, base->id, e->id, e->span, e->op_span, type);
-  Origin *o = use_origin(
-      c, e, arena_printf(c->arena, "%s.%s", base->id->text, e->id->text));
+  Origin *o =
+      use_origin(c, e, member,
+                 arena_printf(c->arena, "%s.%s", base->id->text, e->id->text));
   e->binding = member;
   return infer_binding_use(c, member, e->span, e->op_span, type, o);
 }
