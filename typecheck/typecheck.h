@@ -74,6 +74,23 @@ typedef struct Checked {
    returns false, and adds nothing, so that one mistake is reported once. */
 bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
                  Checked *out);
+/* After errors since `from` in a recursive function: if annotations of it mend
+   them, keeps one of them, with these annotations as its help. */
+void checker_recursion_help(Checker *checker, Module *module, const Dec *dec,
+                            Diags *diags, uint32_t from);
+/* Begins a text that is checked before any of it is run: all of its
+   declarations may determine the element types of its values.  Otherwise each
+   declaration alone does. */
+typedef struct TextStart {
+  bool is_text; /* this text is part of the check of another one */
+  uint32_t open, sites, changes;
+} TextStart;
+TextStart checker_begin_text(Checker *checker);
+/* Called after the last declaration.  Undetermined element types of values
+   become the default. */
+void checker_default_elems(Checker *checker, TextStart start);
+/* The check of the current text was aborted. */
+void checker_abort_text(Checker *checker);
 /* Called after the last declaration of a text, before any is run.  Undetermined
    sizes of values become the sizes of the values at run time. */
 void checker_default_sizes(Checker *checker);

@@ -87,6 +87,18 @@ def test_hover():
     assert c.end() == 0
 
 
+def test_hover_of_global_elements():
+    """The uses in the whole text, after each change."""
+    text = "val p = 0.5\nfun scale (x : f64[n]) = x * p\n"
+    c, u = begin(text)
+    for now, wanted in ((text, "f64"), (text.replace("f64", "f16"), "f16"),
+                        ("val p = 0.5\n", "f32")):
+        c.change(u, now)
+        assert c.diagnostics(u) == []
+        assert code(c.at("hover", u, find(now, "p "))) == f"p : {wanted}"
+    assert c.end() == 0
+
+
 def test_hover_of_the_library():
     text = "val t = train.run_with\nval u = train.run\nval v = optim.adamw\n"
     c, u = begin(text)
@@ -640,6 +652,27 @@ def test_quick_fixes():
         c.change(u, fixed)
         assert c.diagnostics(u) == [], fixed
         assert c.end() == 0
+
+
+def test_recursion_fixes():
+    """The annotation of a recursive function mends it."""
+    c, u = begin("")
+    for text, place in (
+            ("fun total x = if dim 0 x == 0 then 0.0\n"
+             "  else x.[0] + total x.[1:]\n", "x.[1"),
+            ("fun halves f x =\n  if dim 0 x <= 1 then x else\n"
+             "    concat ~axis:0 (halves f x.[0::2], halves f x.[1::2])\n",
+             "x.[0"),
+            ("fun grow (x : f32[n]) = if dim 0 x > 9 then x\n"
+             "  else grow (concat ~axis:0 (x, [1.0]))\n", "concat")):
+        c.change(u, text)
+        (d,) = c.diagnostics(u)
+        assert d["code"] == "E0302", d
+        fix, = actions(c, u, text, place, "quickfix")
+        fixed = apply(text, fix["edit"]["changes"][u])
+        c.change(u, fixed)
+        assert c.diagnostics(u) == [], fixed
+    assert c.end() == 0
 
 
 def test_write_the_type():
