@@ -224,28 +224,29 @@ void onnx_attention(Importer *im, const char *how) {
 
 /* ---- rotary embedding ---- */
 
-/* A cosine or sine: a table has a row for each token, or for each position. */
-static const char *rotation(Importer *im, uint32_t i, const char *b,
-                            const char *t, const char *j) {
-  Value *table = input(im, i);
-  const char *s = ref(im, table);
-  bool has_positions = has_input(im, ROTARY_POSITIONS);
-  if (table->shape.rank != (has_positions ? 2 : 3))
-    import_fail(im, NULL, "its tables do not fit its positions");
-  if (!has_positions)
-    return text(im, "%s.[%s, %s, %s]", s, b, t, j);
-  im->helpers |= HELPER_WRAP;
-  return text(im, "%s.[wrap %s %s.[%s, %s], %s]", s,
-              extent_atom(im, table->shape.dims[0]),
-              ref(im, input(im, ROTARY_POSITIONS)), b, t, j);
-}
-
 typedef struct Rotary {
   const char *b, *h, *t, *k;
   const char *binders; /* b < 2, h < 4, t < n */
   int64_t half;        /* pairs that are rotated */
   bool interleaved;    /* elements of a pair are neighbours */
 } Rotary;
+
+/* A cosine or sine: a table has a row for each token, or for each position. */
+static const char *rotation(Importer *im, const Rotary *r, uint32_t i) {
+  Value *table = input(im, i);
+  const char *s = ref(im, table);
+  bool has_positions = has_input(im, ROTARY_POSITIONS);
+  uint32_t rank = has_positions ? 2 : 3;
+  if (table->shape.rank != rank ||
+      dim_number(im, table->shape.dims[rank - 1], "a table") != r->half)
+    import_fail(im, NULL, "its tables do not fit its operand and positions");
+  if (!has_positions)
+    return text(im, "%s.[%s, %s, %s]", s, r->b, r->t, r->k);
+  im->helpers |= HELPER_WRAP;
+  return text(im, "%s.[wrap %s %s.[%s, %s], %s]", s,
+              extent_atom(im, table->shape.dims[0]),
+              ref(im, input(im, ROTARY_POSITIONS)), r->b, r->t, r->k);
+}
 
 static Rotary read_rotary(Importer *im, const Value *x) {
   Rotary r = {.b = index_name(im, "b"),
@@ -275,8 +276,8 @@ static const char *rotated_part(Importer *im, const Rotary *r, const char *x,
                            ? text(im, "2 * %s + 1", r->k)
                            : text(im, "%s + %lld", r->k, (long long)r->half);
   const char *at = text(im, "%s.[%s, %s, %s", x, r->b, r->h, r->t);
-  const char *by = rotation(im, factor, r->b, r->t, r->k);
-  const char *by_other = rotation(im, other, r->b, r->t, r->k);
+  const char *by = rotation(im, r, factor);
+  const char *by_other = rotation(im, r, other);
   return local(im, name,
                text(im, "for %s, %s < %lld => %s, %s] * %s %s %s, %s] * %s",
                     r->binders, r->k, (long long)r->half, at, first, by, sign,

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes old.pth and new.pth, the containers of torch.save before and after
-version 1.6, small ones, and module.pth, a whole module, which needs code.  Their numbers
-count from 0, so that tests can say what they expect.  Needs torch.
+"""Writes small files of torch.save: old.pth and new.pth, the containers before
+and after version 1.6; module.pth, a whole module, which needs code; checkpoints
+of a training; and tensors that Axon does not read.  Most numbers count from 0,
+so that tests can say what they expect.  Needs torch.
 
-    PYTHON tests/data/pth/make.py tests/run/files
-    PYTHON tests/data/pth/make.py tests/fuzz/seeds/pth
+    PYTHON tests/data/pth/make.py FOLDER
+
+Copies are in tests/run/files, tests/error/files and tests/fuzz/seeds/pth.
 """
 import argparse
 import collections
