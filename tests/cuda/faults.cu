@@ -774,7 +774,7 @@ KERNEL(product_half) {
 #define TENSOR_READ()  \
   TENSOR_LOAD();       \
   ax_tmem_wait_load(); \
-  ax_hold(d);     \
+  ax_hold(d);          \
   STORE(d[0])
 #define TENSOR_FREE()     \
   if (ax_warp() == 0)     \

@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(128)
     name(d, __VA_ARGS__, where, threadIdx.x);  \
     ax_wgmma_commit();                         \
     ax_wgmma_wait<0>();                        \
-    ax_hold(d);                          \
+    ax_hold(d);                                \
     for (int i = 0; i < count; i++)            \
       sum += d[i];                             \
   }

@@ -118,9 +118,13 @@ static void test_sm90(void **state) {
   file_compiles("cast", 90, 100);
 }
 
-/* WGMMA of each width; the other choices alternate. */
-static void test_sm90a(void **state) {
+static void test_sm89(void **state) {
   (void)state;
+  file_compiles("sm89", 89, 999);
+}
+
+/* WGMMA of each width; the other choices alternate. */
+static char *sm90a_text(void) {
   Buffer b = {0};
   buffer_puts(&b, "#define PRODUCTS");
   for (int n = 8, j = 0; n <= 256; n += 8, j++) {
@@ -136,9 +140,15 @@ static void test_sm90a(void **state) {
   buffer_puts(&b, "\n");
   char *text = read_kernel("sm90a");
   buffer_puts(&b, text);
-  compiles("sm90a", b.text, 90, 90, true); /* all at once */
   free(text);
-  buffer_free(&b);
+  return b.text;
+}
+
+static void test_sm90a(void **state) {
+  (void)state;
+  char *text = sm90a_text();
+  compiles("sm90a", text, 90, 90, true); /* all at once */
+  free(text);
 }
 
 static void test_sm100a(void **state) {
@@ -146,38 +156,107 @@ static void test_sm100a(void **state) {
   file_compiles("sm100a", 100, 100);
 }
 
-/* The instructions of one kind in PTX, in their order, one a line. */
-static void write_instructions(Buffer *out, const char *ptx, const char *kind) {
-  for (const char *at = ptx; (at = strstr(at, kind)); at++) {
-    size_t len = strcspn(at, " ;\t\n");
-    buffer_printf(out, "%.*s\n", (int)len, at);
-    at += len - 1;
+/* ---- golden instructions ---- */
+
+typedef struct GoldenKernel {
+  const char *name, *arch;
+} GoldenKernel;
+
+/* The kernels that call all wrappers.  NAME.ptx has their instructions. */
+static const GoldenKernel golden[] = {{"any", "sm_75"},     {"sm80", "sm_80"},
+                                      {"sm89", "sm_89"},    {"sm90", "sm_90a"},
+                                      {"cast", "sm_90a"},   {"sm90a", "sm_90a"},
+                                      {"sm100a", "sm_100a"}};
+
+static char *golden_text(const char *name) {
+  return strcmp(name, "sm90a") ? read_kernel(name) : sm90a_text();
+}
+
+/* Writes the mnemonic of a statement of PTX.  Comments, brackets and
+ * declarations have none. */
+static void write_mnemonic(Buffer *out, const char *at, size_t len) {
+  const char *end = at + len;
+  at += strspn(at, " \t\n{}");
+  if (*at == '@')
+    at += strcspn(at, " "), at += strspn(at, " ");
+  size_t name = strcspn(at, " \t\n;");
+  if (at + name > end || !name || strchr("./", *at))
+    return;
+  buffer_printf(out, "%.*s\n", (int)name, at);
+}
+
+/* The mnemonics of the inline assembly in PTX, in order. */
+static void write_instructions(Buffer *out, const char *ptx) {
+  static const char begin[] = "// begin inline asm", end[] = "// end inline";
+  for (const char *at = ptx; (at = strstr(at, begin));) {
+    at += strlen(begin);
+    const char *stop = strstr(at, end);
+    while (at < stop) {
+      size_t len = strcspn(at, ";:\n");
+      bool label = at[len] == ':' && at[len + 1] != ':';
+      while (at[len] == ':' && !label)
+        len += 2, len += strcspn(at + len, ";:\n");
+      if (!label)
+        write_mnemonic(out, at, len + 1);
+      at += len + 1;
+    }
   }
 }
 
-/* Each wrapper of sm_100a is the instruction of the manual (sm100a.ptx). */
-static void test_instructions(void **state) {
-  (void)state;
-  const Nvrtc *n = there();
+/* Each wrapper is the instruction of the manual. */
+static void check_instructions(const Nvrtc *n, const GoldenKernel *g) {
+  char file[40];
+  snprintf(file, sizeof file, "%s.ptx", g->name);
+  char *text = golden_text(g->name), *wanted = read_file(file);
   Buffer b = {0}, got = {0};
   CompiledCode code;
-  if (!nvrtc_compiles(n, "sm_100a"))
-    skip();
-  char *text = read_kernel("sm100a"), *wanted = read_file("sm100a.ptx");
   assert_true(intrinsics_write(&b, text));
-  KernelSource t = {.source = b.text,
-                    .name = "kernel.cu",
-                    .arch = "sm_100a",
-                    .want_ptx = true};
+  KernelSource t = {
+      .source = b.text, .name = "kernel.cu", .arch = g->arch, .want_ptx = true};
   if (!nvrtc_compile(n, &t, &code, &fault))
-    fail_msg("%s", fault.message);
-  write_instructions(&got, code.bytes, "tcgen05.");
-  assert_string_equal(got.text, wanted);
+    fail_msg("%s: %s", g->name, fault.message);
+  write_instructions(&got, code.bytes);
+  if (strcmp(got.text, wanted) != 0) {
+    fprintf(stderr, "%s is not:\n%s", file, got.text);
+    fail();
+  }
   compiled_code_free(&code);
   buffer_free(&b);
   buffer_free(&got);
   free(text);
   free(wanted);
+}
+
+static void test_instructions(void **state) {
+  (void)state;
+  const Nvrtc *n = there();
+  for (size_t j = 0; j < ARRAY_LEN(golden); j++)
+    if (nvrtc_compiles(n, golden[j].arch))
+      check_instructions(n, &golden[j]);
+}
+
+/* One of the kernels names each wrapper. */
+static void test_all_are_golden(void **state) {
+  (void)state;
+  Buffer all = {0};
+  for (size_t j = 0; j < ARRAY_LEN(golden); j++) {
+    char *text = golden_text(golden[j].name);
+    buffer_puts(&all, text);
+    free(text);
+  }
+  for (const char *at = wrappers_text; (at = strstr(at, "//@ "));) {
+    size_t line = strcspn(at, "\n");
+    const char *end = at + line;
+    for (at += 4; at < end; at += strspn(at, " ")) {
+      char name[60];
+      size_t len = strcspn(at, " \n");
+      snprintf(name, sizeof name, "%.*s", (int)len, at);
+      if (strncmp(name, "ax_", 3) == 0 && !strstr(all.text, name))
+        fail_msg("no kernel of tests/cuda names %s", name);
+      at += len;
+    }
+  }
+  buffer_free(&all);
 }
 
 /* The sources of the simulator are also valid CUDA. */
@@ -222,10 +301,12 @@ int main(void) {
       cmocka_unit_test(test_only_what_is_named),
       cmocka_unit_test(test_any),
       cmocka_unit_test(test_sm80),
+      cmocka_unit_test(test_sm89),
       cmocka_unit_test(test_sm90),
       cmocka_unit_test(test_sm90a),
       cmocka_unit_test(test_sm100a),
       cmocka_unit_test(test_instructions),
+      cmocka_unit_test(test_all_are_golden),
       cmocka_unit_test(test_simulated),
       cmocka_unit_test(test_absent),
   };
