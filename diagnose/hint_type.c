@@ -132,6 +132,13 @@ static bool hint_negative_argument(Checker *c, Diag *d, const Origin *o) {
 /* val (a, b, c) = split_key k */
 static bool hint_component_count(Checker *c, Diag *d, Type *actual,
                                  Type *expected, const Origin *o) {
+  if (o->kind == ORIGIN_PATTERN && error_is_tensor(expected) &&
+      error_shape(c, expected)->len &&
+      (actual->tag == TY_TUPLE || actual->tag == TY_SHAPE)) {
+    d->help = "for the elements of a tensor, write `x.[0]` and so on, or `val "
+              "list [a, b] = unstack x`";
+    return true;
+  }
   if (o->kind != ORIGIN_PATTERN || actual->tag != TY_TUPLE ||
       expected->tag != TY_TUPLE || actual->count == expected->count ||
       !expected->count) /* () is a value, too */

@@ -470,6 +470,22 @@ static bool error_label_after_positional(Application *k, uint32_t first) {
   return true;
 }
 
+/* sum x 0: the help for a number after the tensor, if there is a label for
+   the axis. */
+static const char *hint_axis_label(const Application *k) {
+  const Expr *last = k->args[k->count - 1].expr;
+  if (!k->name || last->kind != EX_NUM || last->is_float)
+    return NULL;
+  for (const Type *t = ty_root(k->fun_type); t->tag == TY_FUN;
+       t = ty_root(t->fun.result))
+    if (t->fun.label && strcmp(t->fun.label->text, "axis") == 0)
+      return arena_printf(k->c->arena,
+                          "the axis is a labelled argument: write `%s ~axis:%s "
+                          "x`",
+                          k->name, last->num);
+  return NULL;
+}
+
 static void error_not_function(Application *k, Type *t, uint32_t first) {
   Checker *c = k->c;
   if (first == 0) {
@@ -489,6 +505,7 @@ static void error_not_function(Application *k, Type *t, uint32_t first) {
                      k->name ? k->name : "this function");
   d->note = arena_printf(c->arena, "its result is %s",
                          ty_text(c, ty_forget_singletons(c, t)));
+  d->help = hint_axis_label(k);
 }
 
 static void error_missing_label(Application *k, Type *t, uint32_t last) {
