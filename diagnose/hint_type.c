@@ -298,6 +298,10 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
   else if (is_list(c, actual) && e && e->kind == EX_LIST &&
            error_is_tensor(expected) && is_element_type(c, actual->args[0]))
     d->help = "for a tensor, omit `list`: `[x, y]`";
+  else if (o->kind == ORIGIN_INDEX && actual->tag == TY_TUPLE)
+    d->help = "to get the parts of a tuple, use a pattern: `val (a, b) = e`";
+  else if (o->kind == ORIGIN_INDEX && actual->tag == TY_RECORD)
+    d->help = "write a field as `r.name`";
   else if (expected->tag == TY_SHAPE && hint_shape_literal(c, d, actual, o))
     return;
   else if (o->prim == PRIM_SAVE && o->number == 2)

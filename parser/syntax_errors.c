@@ -502,6 +502,8 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
       tokens_previous_span(ps).end == e->span.start)
     return "to join lists, write `lists.append xs ys`; tensors, `concat "
            "~axis:0 (a, b)`; strings, `s ^ t`";
+  if (e->found == TOK_AS && !lexer_is_keyword(stack_at(e, 0)))
+    return "write the name first: `x as p`";
   if (e->found == TOK_COMMA && expects(e, TOK_EQUAL) && !context.token)
     return "write a tuple in parentheses: `val (a, b) = e`";
   if (e->found == TOK_IN && context.token == TOK_FOR)
