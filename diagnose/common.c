@@ -94,7 +94,7 @@ const char *error_subject(Checker *c, const Origin *o) {
   case ORIGIN_ELEMENT:
     return "this element";
   case ORIGIN_INDEX:
-    return "this index";
+    return o->subject ? o->subject : "this index";
   case ORIGIN_RANGE:
     return "this range";
   case ORIGIN_PATTERN:

@@ -132,6 +132,13 @@ static bool hint_negative_argument(Checker *c, Diag *d, const Origin *o) {
 /* val (a, b, c) = split_key k */
 static bool hint_component_count(Checker *c, Diag *d, Type *actual,
                                  Type *expected, const Origin *o) {
+  if (o->kind == ORIGIN_PATTERN && error_is_tensor(expected) &&
+      error_shape(c, expected)->len &&
+      (actual->tag == TY_TUPLE || actual->tag == TY_SHAPE)) {
+    d->help = "for the elements of a tensor, write `x.[0]` and so on, or `val "
+              "list [a, b] = unstack x`";
+    return true;
+  }
   if (o->kind != ORIGIN_PATTERN || actual->tag != TY_TUPLE ||
       expected->tag != TY_TUPLE || actual->count == expected->count ||
       !expected->count) /* () is a value, too */
@@ -291,6 +298,10 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
   else if (is_list(c, actual) && e && e->kind == EX_LIST &&
            error_is_tensor(expected) && is_element_type(c, actual->args[0]))
     d->help = "for a tensor, omit `list`: `[x, y]`";
+  else if (o->kind == ORIGIN_INDEX && actual->tag == TY_TUPLE)
+    d->help = "to get the parts of a tuple, use a pattern: `val (a, b) = e`";
+  else if (o->kind == ORIGIN_INDEX && actual->tag == TY_RECORD)
+    d->help = "write a field as `r.name`";
   else if (expected->tag == TY_SHAPE && hint_shape_literal(c, d, actual, o))
     return;
   else if (o->prim == PRIM_SAVE && o->number == 2)

@@ -1,5 +1,6 @@
 /* Keywords, foreign words and escapes: the parts of the lexer that need no
  * automaton. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "lexer/lexer.h"
@@ -26,12 +27,13 @@ static const ForeignWord foreign_words[] = {
 #undef FOREIGN
 };
 
+static int compare_word(const void *word, const void *foreign) {
+  return strcmp(word, ((const ForeignWord *)foreign)->text);
+}
+
 const ForeignWord *lexer_find_foreign(const char *word) {
-  for (size_t i = 0; i < ARRAY_LEN(foreign_words); i++)
-    if (foreign_words[i].text[0] == word[0] &&
-        strcmp(foreign_words[i].text, word) == 0)
-      return &foreign_words[i];
-  return NULL;
+  return bsearch(word, foreign_words, ARRAY_LEN(foreign_words),
+                 sizeof *foreign_words, compare_word);
 }
 
 static int hex_digit(char c) {

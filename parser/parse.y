@@ -1035,8 +1035,10 @@ static void add_bare_expr(ParseState *ps, Expr *expr) {
   Diag *diag = parse_error(ps, 116, expr->span,
                            "expected a declaration; found an expression");
   if (diag)
-    diag->help = "to run it, write `do` before it; to name its value, write "
-                 "`val x =`";
+    diag->help = expr->kind == EX_NEG && expr->arg[0]->kind == EX_NEG
+                     ? "a comment is `(* ... *)`"
+                     : "to run it, write `do` before it; to name its value, "
+                       "write `val x =`";
 }
 
 /* A declaration with a syntax error: its name has any type. */

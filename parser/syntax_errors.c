@@ -282,6 +282,9 @@ static bool in_dec(const SyntaxError *e) {
 static const char *const BRACES = "braces enclose records, `{x = e}`; write a "
                                   "block as `let val x = e in e end`";
 
+static const char *const FOR_EACH =
+    "write `for i => e` or `map (fn x => e) xs`";
+
 /* Guesses from the token and the construct that contains it. */
 static const char *help_in_context(int seen, int context) {
   switch (context) {
@@ -299,8 +302,10 @@ static const char *help_in_context(int seen, int context) {
   case TOK_LBRACKET:
     return seen == TOK_COLON  ? "write a slice with a dot: `x.[from:to]`"
            : seen == TOK_SEMI ? "separate elements by commas"
-           : seen == TOK_FOR  ? "write `for i => e` or `map (fn x => e) xs`"
+           : seen == TOK_FOR  ? FOR_EACH
                               : NULL;
+  case TOK_LPAREN:
+    return seen == TOK_FOR ? FOR_EACH : NULL;
   case TOK_IF:
   case TOK_THEN:
     if (seen == TOK_COLON || (context == TOK_IF && seen == TOK_ELSE))
@@ -410,6 +415,9 @@ static const char *help_after_word(const SyntaxError *e) {
                ? "remove the comma after the last one"
                : NULL;
   case TOK_LPAREN:
+    if (is_arithmetic(e->found) && expects(e, TOK_FN))
+      return "for an operator as a function, write `(op +)`; with one operand, "
+             "`fn x => x + 1`";
     return e->found == TOK_PUN || e->found == TOK_LABEL
                ? "write labelled arguments without parentheses and commas: `f "
                  "~x:1 y`"
@@ -490,6 +498,14 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
   if ((e->found == TOK_NEGNUM || e->found == TOK_NEGFLOAT) &&
       expects(e, TOK_MINUS))
     return "to subtract, write spaces on both sides of the minus sign: `n - 1`";
+  if (e->found == TOK_PLUS && stack_at(e, 0) == TOK_PLUS &&
+      tokens_previous_span(ps).end == e->span.start)
+    return "to join lists, write `lists.append xs ys`; tensors, `concat "
+           "~axis:0 (a, b)`; strings, `s ^ t`";
+  if (e->found == TOK_AS && !lexer_is_keyword(stack_at(e, 0)))
+    return "write the name first: `x as p`";
+  if (e->found == TOK_COMMA && expects(e, TOK_EQUAL) && !context.token)
+    return "write a tuple in parentheses: `val (a, b) = e`";
   if (e->found == TOK_IN && context.token == TOK_FOR)
     return "write a range as `for i < n => e`";
   if (expects(e, TOK_FN) && is_local_val(ps, e))

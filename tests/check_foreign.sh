@@ -20,6 +20,11 @@ while IFS=$'\t' read -r kind word blame; do
   status=1
 done < <(sed -nE 's/^(FOREIGN|RENAMED)\("([^"]+)", *"?([^",]*).*/\1\t\2\t\3/p' \
   "$here/lexer/foreign.def")
+sed -nE 's/^(FOREIGN|RENAMED)\("([^"]+)".*/\2/p' "$here/lexer/foreign.def" |
+  LC_ALL=C sort -c || {
+  echo "lexer/foreign.def is not sorted: the binary search needs that"
+  status=1
+}
 if [ "$count" -lt 50 ]; then
   echo "only $count words were found"
   status=1

@@ -470,6 +470,33 @@ static bool error_label_after_positional(Application *k, uint32_t first) {
   return true;
 }
 
+static bool takes_axis(const Application *k) {
+  const Type *t = ty_root(k->fun_type);
+  while (t->tag == TY_FUN &&
+         !(t->fun.label && strcmp(t->fun.label->text, "axis") == 0))
+    t = ty_root(t->fun.result);
+  return t->tag == TY_FUN;
+}
+
+/* The help for an argument after the tensor of a reduction: sum x 0, max a b.
+ */
+static const char *hint_reduction(const Application *k) {
+  Type *first = k->args[0].expr->inferred_type;
+  const Expr *last = k->args[k->count - 1].expr;
+  first = first ? ty_norm(k->c, first) : NULL;
+  bool is_scalar = first && first->tag == TY_TENSOR &&
+                   !shape_norm(k->c, first->tensor.shape)->len;
+  if (!k->name || !takes_axis(k))
+    return NULL;
+  if (last->kind == EX_NUM && !last->is_float && !is_scalar)
+    return arena_printf(
+        k->c->arena, "the axis is a labelled argument: write `%s ~axis:%s x`",
+        k->name, last->num);
+  return k->prim == PRIM_MAX   ? "for the larger of two, write `maximum a b`"
+         : k->prim == PRIM_MIN ? "for the smaller of two, write `minimum a b`"
+                               : NULL;
+}
+
 static void error_not_function(Application *k, Type *t, uint32_t first) {
   Checker *c = k->c;
   if (first == 0) {
@@ -489,6 +516,7 @@ static void error_not_function(Application *k, Type *t, uint32_t first) {
                      k->name ? k->name : "this function");
   d->note = arena_printf(c->arena, "its result is %s",
                          ty_text(c, ty_forget_singletons(c, t)));
+  d->help = hint_reduction(k);
 }
 
 static void error_missing_label(Application *k, Type *t, uint32_t last) {

@@ -378,6 +378,7 @@ Core *infer_index(Checker *c, Expr *e, Type **type) {
       t->tag == TY_TENSOR ? t->tensor.elem : elem_meta(c, CLASS_ANY);
   Type *expected = ty_tensor(c, elem, whole, NULL);
   Origin *o = origin_new(c, ORIGIN_INDEX, e->span);
+  o->subject = "the indexed value";
   o->actual = base;
   o->number = x.axes_taken;
   o->expr = e;

@@ -71,6 +71,14 @@ static CorePat *pat_list(Checker *c, Pat *p, Type *type, bool top) {
   return pat_parts(c, p, p->kind == PAT_CONS ? CP_CONS : CP_LIST, types, top);
 }
 
+/* After an error about a constructor: the names of its argument have any
+   type. */
+static CorePat *failed_con(Checker *c, Pat *p, bool top) {
+  if (p->arg_count)
+    infer_pattern(c, p->args[0], ty_meta(c), top);
+  return corepat_new(c, CP_WILD, p->span);
+}
+
 static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
   if (!p->name.module && (p->name.id == c->builtins.sym_true ||
                           p->name.id == c->builtins.sym_false)) {
@@ -82,7 +90,7 @@ static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
   Binding *b = lookup(c, p->name.module, p->name.id);
   if (!b || b->kind != BK_CON) {
     error_unbound_con(c, p->name.module, p->name.id, p->span);
-    return corepat_new(c, CP_WILD, p->span);
+    return failed_con(c, p, top);
   }
   refs_add_binding(c, p->name.span, b, NULL);
   Type *t = scheme_instantiate(c, b->scheme,
@@ -97,7 +105,7 @@ static CorePat *pat_con(Checker *c, Pat *p, Type *type, bool top) {
                      b->con->con.has_arg ? "write `(%s x)`, or `(%s _)`"
                                          : "write `%s` alone",
                      b->name->text, b->name->text);
-    return corepat_new(c, CP_WILD, p->span);
+    return failed_con(c, p, top);
   }
   if (!p->arg_count) {
     unify_pattern(c, p, type, t);
