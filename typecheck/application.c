@@ -492,9 +492,10 @@ static const char *hint_reduction(const Application *k) {
     return arena_printf(
         k->c->arena, "the axis is a labelled argument: write `%s ~axis:%s x`",
         k->name, last->num);
-  return k->prim == PRIM_MAX   ? "for the larger of two, write `maximum a b`"
-         : k->prim == PRIM_MIN ? "for the smaller of two, write `minimum a b`"
-                               : NULL;
+  return prim_is_extreme(k->prim) /* max: maximum */
+             ? arena_printf(k->c->arena, "for two values, write `%simum a b`",
+                            prim_info[k->prim].name)
+             : NULL;
 }
 
 static void error_not_function(Application *k, Type *t, uint32_t first) {
