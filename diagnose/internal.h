@@ -89,6 +89,11 @@ bool type_diff_sizes(Checker *c, Type *actual, Type *expected, Dim *left,
                      Dim *right, TypeDiff *out);
 bool elems_differ(ElemVar *a, ElemVar *b);
 
+/* ---- global_elem.c ---- */
+/* If the tensor type t has the element type of a global value, adds where it
+   was determined, and how to declare the value with that of `other`. */
+void error_global_elem(Checker *c, Diag *d, Type *t, Type *other);
+
 /* ---- derivative.c ---- */
 /* Reports a function that cannot be differentiated because of its result.
    Returns false if the type of the result is no reason. */

@@ -10,7 +10,8 @@ bool elems_differ(ElemVar *a, ElemVar *b) {
   a = elem_root(a), b = elem_root(b);
   if (a == b)
     return false;
-  if (!(a->classes & b->classes))
+  if (!(a->classes & b->classes) || (a->global && b->skolem) ||
+      (a->skolem && b->global))
     return true;
   return (a->dtype != DT_NONE || a->skolem) &&
          (b->dtype != DT_NONE || b->skolem);

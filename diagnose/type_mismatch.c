@@ -11,8 +11,8 @@
 
 static const char *elem_text(ElemVar *e) {
   e = elem_root(e);
-  if (e->dtype != DT_NONE)
-    return dtype_info[e->dtype].name;
+  if (elem_shown_dtype(e) != DT_NONE)
+    return dtype_info[elem_shown_dtype(e)].name;
   return !(e->classes & ~(uint32_t)CLASS_INT)     ? "an integer type"
          : !(e->classes & ~(uint32_t)CLASS_FLOAT) ? "a float type"
          : !(e->classes & ~(uint32_t)CLASS_NUM)   ? "a numeric type"
@@ -30,6 +30,8 @@ static void elem_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   if (o->prim == PRIM_NONE)
     error_note_callee(c, d, o);
   error_add_labels(c, d, o);
+  error_global_elem(c, d, actual, expected);
+  error_global_elem(c, d, expected, actual);
 }
 
 /* The literal axis in the call. */

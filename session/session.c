@@ -140,6 +140,7 @@ static void drop_pending(Session *s, uint32_t from) {
 
 static void abort_pending(Session *s) {
   drop_pending(s, 0);
+  checker_abort_text(s->checker);
   s->import_depth = 0;
   for (uint32_t i = 0; i < s->imports.len; i++)
     s->imports.at[i].is_in_progress = false;
@@ -274,11 +275,13 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   uint32_t diags_before_check = s->diags.all.len;
   bool parsed_ok = s->diags.errors == errors;
   module_foretell(module, &program);
+  TextStart start = checker_begin_text(s->checker);
   for (uint32_t i = 0; i < program.dec_count; i++)
     check_dec(s, module, &program, program.decs[i], main);
   if (!parsed_ok || s->has_missing_import)
     drop_unknown_names(s, diags_before_check);
   s->has_missing_import = outer_missing;
+  checker_default_elems(s->checker, start);
   diags_drop_explained(&s->diags, diags_before_check);
   if (main)
     notify_checked(s, pending_before);

@@ -93,6 +93,16 @@ assert "an index is out of bounds" in " ".join(m["codes"])
 END
 fi
 
+# Uses determine the element type of a global value.
+cat >"$work/global.axn" <<'END'
+val rate = 0.5
+fun scale x = x * rate
+fun use (x : f64[n]) = scale x
+END
+"$AXON" build --entry 'scale : _[n] -> _' -o "$work/global.c" \
+  "$work/global.axn" && grep -q 'double' "$work/global.h" ||
+  fail 'the element type of a global value is not that of its use'
+
 # With several threads, results are bit-identical to those of one thread.
 # --wrap=pthread_create makes the program count the threads that it starts.
 wrap=-Wl,--wrap=pthread_create

@@ -72,6 +72,7 @@ Type *ty_cast(Checker *c, Type *t, ElemVar *elem) {
     return new_stuck_cast(c, t, elem);
   switch (t->tag) {
   case TY_TENSOR: {
+    elem_require_default_int(c, t->tensor.elem);
     ElemVar *from = elem_root(t->tensor.elem);
     return !(from->classes & CLASS_FLOAT) || from == elem_root(elem)
                ? t

@@ -484,6 +484,7 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   for (Assumption *f = c->facts.assumptions; f && f != assumptions;
        f = f->outer)
     f->dim = dim_resolve(c->dims, f->dim);
+  global_elems_collect(c, &bound);
   instances_finish(c); /* residual equations may give sizes to pass */
   c->solver.residual.len = 0;
   if (d) {
@@ -545,7 +546,7 @@ static void fail_recheck(Checker *c, Dec *dec) {
    anew. */
 typedef struct PassStart {
   uint32_t errors, warnings, diags, refs, unproved, deferred, unsized,
-      undetermined, names;
+      undetermined, names, elem_changes;
   CheckStats stats;
   Assumption *assumptions;
 } PassStart;
@@ -561,6 +562,7 @@ static PassStart pass_start(Checker *c, const Module *module,
                      .unsized = c->sizes.unsized_values.len,
                      .undetermined = c->sizes.undetermined.len,
                      .names = module->bindings.len,
+                     .elem_changes = c->elems.changes.len,
                      .stats = c->notes.stats,
                      .assumptions = c->facts.assumptions};
 }
@@ -570,6 +572,7 @@ static void pass_undo(Checker *c, Module *module, Diags *diags,
   module_undo(module);
   module->bindings.len = from->names;
   refs_truncate(c, from->refs);
+  global_elems_undo(c, from->elem_changes);
   diags->errors = from->errors;
   diags->warnings = from->warnings;
   diags->all.len = from->diags;
@@ -630,6 +633,8 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
   bool ok = check_rounds(c, module, dec, diags, out);
   if (diags->errors > start.errors && c->inference.guesses.len)
     ok = check_guesses(c, module, dec, diags, out, &start);
+  if (!ok)
+    global_elems_undo(c, start.elem_changes);
   refs_finish(c, start.refs, module, dec);
   return ok;
 }

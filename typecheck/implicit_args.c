@@ -31,10 +31,6 @@ static void each_child(Core *core, void (*f)(void *, Core *), void *arg) {
 
 /* ---- what a definition needs ---- */
 
-static void apply_elem_default(Checker *c, ElemVar *e) {
-  unify_elem(c, e, elem_fixed(c, elem_default_dtype(e)));
-}
-
 typedef struct ImplicitCollector {
   Checker *c;
   Scheme *scheme;
@@ -58,7 +54,7 @@ static void collect_elem(void *arg, ElemVar *e) {
     VEC_PUSH(n->c->arena, n->scheme->implicits, h);
   } else if (e->dtype == DT_NONE && !e->skolem &&
              e->level > n->c->inference.level) {
-    apply_elem_default(n->c, e); /* undetermined, and not in the type */
+    elem_apply_default(n->c, e); /* undetermined, and not in the type */
   }
 }
 
@@ -226,15 +222,6 @@ void implicit_collect(Checker *c, Scheme *s, Core *body) {
 }
 
 /* ---- arguments of a use, once everything is solved ---- */
-
-static ElemRef elem_ref(Checker *c, ElemVar *e) {
-  e = elem_root(e);
-  if (e->dtype == DT_NONE && !e->skolem) {
-    apply_elem_default(c, e);
-    e = elem_root(e);
-  }
-  return (ElemRef){e->dtype, e->dtype == DT_NONE ? e : NULL};
-}
 
 static CoreShape shape_ref(Checker *c, const Shape *s0);
 
@@ -406,8 +393,10 @@ static void resolve_implicit(Checker *c, const Scheme *s, ImplicitArg *h,
   switch (h->kind) {
   case IMPLICIT_ELEM: {
     const ElemVar *generic = h->elem.var;
-    h->elem = elem_ref(c, to ? to : h->elem.var);
-    literal_check_use(c, generic, h->elem.dtype, use);
+    if (to)
+      h->elem.var = to;
+    global_elem_finish(
+        c, (ElemSite){.at = &h->elem, .generic = generic, .use = use});
     return;
   }
   case IMPLICIT_DIM:
@@ -450,8 +439,8 @@ static void instance_finish(Checker *c, SchemeInstance *instance) {
     void *to = map_get(&instance->substitution, implicit_var(&h));
     if (to && h.kind == IMPLICIT_DIM)
       to = without_call_sizes(c, instance, dim_resolve(c->dims, to));
-    resolve_implicit(c, s, &h, to, var);
     core->implicits[i] = h;
+    resolve_implicit(c, s, &core->implicits[i], to, var);
   }
 }
 
@@ -461,11 +450,20 @@ void instances_finish(Checker *c) {
   c->inference.instances.len = 0;
 }
 
+/* num: the number that has this element type, or NULL. */
+static void finish_elem(Checker *c, ElemRef *at, const char *num, bool is_float,
+                        Span span) {
+  if (at->var)
+    global_elem_finish(
+        c,
+        (ElemSite){.at = at, .num = num, .is_float = is_float, .span = span});
+  else if (num)
+    literal_check(c, num, is_float, at->dtype, span);
+}
+
 static void finish_pat(Checker *c, CorePat *p) {
-  if (p->elem.var)
-    p->elem = elem_ref(c, p->elem.var);
-  if (p->kind == CP_NUM)
-    literal_check(c, p->num, p->is_float, p->elem.dtype, p->span);
+  finish_elem(c, &p->elem, p->kind == CP_NUM ? p->num : NULL, p->is_float,
+              p->span);
   for (uint32_t i = 0; i < p->arg_count; i++)
     finish_pat(c, p->args[i]);
 }
@@ -529,7 +527,8 @@ static Core *empty_result_core(Checker *c, Type *t, Span span) {
     Core *prim = core_new(c, CORE_PRIM, span);
     prim->prim = PRIM_ZEROS;
     prim->arity = 1;
-    prim->elem = elem_ref(c, t->tensor.elem);
+    prim->elem.var = t->tensor.elem;
+    finish_elem(c, &prim->elem, NULL, false, span);
     Core *shape = core_new(c, CORE_SHAPE_VALUE, span);
     shape->shape = shape_ref(c, t->tensor.shape);
     shape->flag = true;
@@ -631,8 +630,8 @@ void core_finish(Checker *c, Core *core) {
       if (core->shape.axes[i].dim)
         note_own_size(c, core->shape.axes[i].dim, core);
   }
-  if (core->elem.var)
-    core->elem = elem_ref(c, core->elem.var);
+  finish_elem(c, &core->elem, core->kind == CORE_NUM ? core->num : NULL,
+              core->is_float, core->span);
   Shape *logic = logic_op_shape(c, core);
   if (logic) {
     core->shape = shape_ref(c, logic);
@@ -640,8 +639,6 @@ void core_finish(Checker *c, Core *core) {
     if (shape_has_known_rank(logic))
       core->shape.len = 0;
   }
-  if (core->kind == CORE_NUM)
-    literal_check(c, core->num, core->is_float, core->elem.dtype, core->span);
   if (core->dim)
     core->dim = dim_resolve(c->dims, core->dim);
   if (core->kind == CORE_DIM && !core->flag)

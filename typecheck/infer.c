@@ -12,7 +12,7 @@ enum { MAX_DEPTH = 2500 };
 
 Core *infer_num(Checker *c, Expr *e, Type **type) {
   ElemVar *elem = elem_meta(c, e->is_float ? CLASS_FLOAT : CLASS_NUM);
-  elem->default_preference = e->is_float ? 2 : 1;
+  elem->default_preference = e->is_float ? PREFERS_F32 : PREFERS_INT;
   literal_note(c, elem, e->num, e->is_float);
   Dim *singleton = NULL;
   if (!e->is_float) {

@@ -335,6 +335,19 @@ bool param_is_elem(const Dec *dec, uint32_t i);
 /* ---- binding_group.c ---- */
 CoreDec *infer_fun(Checker *c, Dec *dec, bool top);
 
+/* ---- global_elems.c ---- */
+/* Gives an undetermined element type its default. */
+void elem_apply_default(Checker *c, ElemVar *e);
+/* Undoes the changes of global values' element types since `mark`, the number
+   of changes before. */
+void global_elems_undo(Checker *c, uint32_t mark);
+/* Sets the element type of a place in core, at once or at the end of the text.
+   Undetermined ones become the default. */
+void global_elem_finish(Checker *c, ElemSite site);
+/* A declaration has bound these names: later ones may determine their element
+   types. */
+void global_elems_collect(Checker *c, const Bindings *bound);
+
 /* ---- declaration.c ---- */
 CoreDec *infer_val(Checker *c, Dec *dec, bool top);
 Core *abstract_implicits(Checker *c, Scheme *s, Core *core);

@@ -74,11 +74,15 @@ bool checker_try_decs(Checker *c, Module *m, Dec *const *decs, uint32_t count) {
   begin_nested_check(c);
   c->facts.assumptions = saved.facts.assumptions;
   c->notes.recorded_refs = NULL;
+  TextStart start = checker_begin_text(c);
   for (uint32_t i = 0; ok && i < count; i++) {
     ok = checker_dec(c, m, decs[i], &ignored, &out) && !ignored.errors;
     for (uint32_t k = 0; k < m->journal.len; k++)
       VEC_PUSH(c->arena, changes, m->journal.at[k]);
   }
+  checker_default_elems(c, start);
+  ok &= !ignored.errors;
+  global_elems_undo(c, start.changes);
   while (changes.len) {
     NameChange *change = &changes.at[--changes.len];
     map_put(&m->names, change->name, change->before);

@@ -225,7 +225,7 @@ static CorePat *pat_shape(Checker *c, Pat *p, Type *type, bool top) {
 static CorePat *pat_num(Checker *c, Pat *p, Type *type) {
   CorePat *cp = corepat_new(c, CP_NUM, p->span);
   ElemVar *e = elem_meta(c, p->is_float ? CLASS_FLOAT : CLASS_NUM);
-  e->default_preference = p->is_float ? 2 : 1;
+  e->default_preference = p->is_float ? PREFERS_F32 : PREFERS_INT;
   literal_note(c, e, p->num, p->is_float);
   Type *t = ty_norm(c, type);
   Type *expected = ty_tensor(c, e, shape_new(c, 0), NULL);

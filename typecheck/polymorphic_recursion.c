@@ -149,6 +149,7 @@ void polyrec_use(Checker *c, Binding *b, Core *core, Type **type, Origin *o) {
 /* ---- matching variables of the annotation and the scheme ---- */
 
 typedef struct VarPairing {
+  Checker *c;
   Map *by_name; /* phase 1: maps names to variables */
   Map *map;     /* phase 2: maps variables of the scheme to instances */
   const Map *use;
@@ -178,8 +179,10 @@ static void pair_elem(void *arg, ElemVar *v) {
   if (!to || to == v || !(to->classes & ~v->classes))
     return;
   bool fixed = to->dtype != DT_NONE || to->level == LEVEL_GENERIC;
-  if (!fixed)
+  if (!fixed) {
+    global_elem_save(p->c, to);
     to->classes &= v->classes;
+  }
   p->class_mismatch |= fixed || !to->classes;
 }
 static void pair_dim(void *p, DimVar *v) {
@@ -197,7 +200,7 @@ static bool pair_all(Checker *c, Scheme *own, const PolyrecUse *use, Map *map) {
   for (int kind = 0; kind < 3; kind++) {
     Map by_name;
     map_init(&by_name, c->arena);
-    VarPairing p = {.by_name = &by_name, .use = &use->substitution};
+    VarPairing p = {.c = c, .by_name = &by_name, .use = &use->substitution};
     TypeVisitor v = {.elem = kind == 0 ? pair_elem : NULL,
                      .dim = kind == 1 ? pair_dim : NULL,
                      .shape = kind == 2 ? pair_shape : NULL,

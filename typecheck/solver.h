@@ -69,6 +69,12 @@ void literal_merge(Checker *c, ElemVar *e, const UnfitNumber *list);
 bool axis_may_be_star(Checker *c, const ShapeAxis *it);
 void unify_stretch(const ShapeAxis *a, const ShapeAxis *b);
 bool unify_elem(Checker *c, ElemVar *a, ElemVar *b);
+/* Unifies the element types of two tensors.  Records the use that determines
+   the element type of a global value. */
+bool unify_tensor_elems(Checker *c, const Type *a, const Type *b,
+                        const Origin *o);
+/* Called before a change of e. */
+void global_elem_save(Checker *c, ElemVar *e);
 bool unify_shape(Checker *c, const Shape *a, const Shape *b, Origin *o);
 /* The variable that d consists of, if it is an integer or a size that is
    unsolved or retractable; otherwise NULL. */

@@ -514,7 +514,8 @@ static Core *infer_format(Checker *c, Expr *e, Arg *args, uint32_t n,
       continue;
     ElemVar *elem =
         elem_meta(c, kind == 'd' || kind == 'x' ? CLASS_INT : CLASS_NUM);
-    elem->default_preference = kind == 'd' || kind == 'x' ? 1 : 0;
+    elem->default_preference =
+        kind == 'd' || kind == 'x' ? PREFERS_INT : PREFERS_NONE;
     Type *expected = ty_tensor(c, elem, shape_new(c, 0), NULL);
     Origin *o = origin_new(c, ORIGIN_ARG, arg_span(e, pos[i]));
     o->subject = "format";

@@ -54,6 +54,12 @@ typedef struct UnfitNumber {
   uint32_t dtypes;
 } UnfitNumber;
 
+typedef enum DefaultPreference { /* in order: of two, the later one holds */
+                                 PREFERS_NONE, /* f32 */
+                                 PREFERS_INT,
+                                 PREFERS_F32,
+} DefaultPreference;
+
 struct ElemVar { /* element type: fixed (dtype), or a variable */
   Dtype dtype;
   uint32_t classes; /* classes that it may still become */
@@ -62,10 +68,13 @@ struct ElemVar { /* element type: fixed (dtype), or a variable */
   Sym *name;
   ElemVar *link; /* solution of a meta */
   const char *printed_name;
-  const UnfitNumber *unfit;   /* numbers of this element type that some element
-                                 types do not fit */
-  uint8_t default_preference; /* if undetermined: 1 int, 2 f32, 0 no preference
-                                 (f32) */
+  const UnfitNumber *unfit; /* numbers of this element type that some element
+                               types do not fit */
+  DefaultPreference default_preference; /* if undetermined */
+  Binding *global; /* global value whose type mentions it, undetermined after
+                      its declaration; or NULL */
+  Span decided; /* if global: the use that determined it, or none; the span of
+                   the value itself: its default */
 };
 
 /* ---- shapes ---- */
@@ -564,6 +573,33 @@ typedef struct DeferredConstraint {
   Sym *name;
 } DeferredConstraint;
 
+/* The state of an element variable before a change. */
+typedef struct ElemChange {
+  ElemVar *var;
+  ElemVar before;
+} ElemChange;
+
+/* A place in core that needs an element type.  A number must fit it, and also
+   the numbers of a generic function that is used with it. */
+typedef struct ElemSite {
+  ElemRef *at;
+  const char *num; /* a number, or NULL */
+  bool is_float;
+  Span span;              /* of the number */
+  const ElemVar *generic; /* its variable in the scheme of the used function, or
+                             NULL */
+  const Core *use;        /* the function */
+} ElemSite;
+
+/* Element types of global values.  All declarations of a text may determine
+   them (global_elems.c). */
+typedef struct GlobalElems {
+  bool is_text;            /* a whole text is checked before any of it runs */
+  VEC(ElemVar *) open;     /* the end of the text determines them */
+  VEC(ElemSite) sites;     /* places that need them */
+  VEC(ElemChange) changes; /* by the current declaration */
+} GlobalElems;
+
 /* A global value whose sizes later declarations may determine. */
 typedef struct UnsizedValue {
   Type *type;
@@ -774,6 +810,7 @@ struct Checker {
   Inference inference;
   Loops loops;
   RuntimeSizes sizes;
+  GlobalElems elems;
   Notes notes;
 };
 

@@ -127,7 +127,7 @@ Core *subsume(Checker *c, Core *core, Type *actual, Type *expected, Origin *o) {
       actual = ty_forget_local_sizes(c, actual, 0, FORGET_FROM_UNKNOWN);
     ok = unify(c, ty_make_retractable(c, actual, o->expr), expected, o);
   } else if (actual->tag == TY_TENSOR && expected->tag == TY_TENSOR) {
-    ok = unify_elem(c, actual->tensor.elem, expected->tensor.elem) &&
+    ok = unify_tensor_elems(c, actual, expected, o) &&
          unify_shape(c, actual->tensor.shape, expected->tensor.shape, o) &&
          subsume_singleton(c, &core, actual, expected, o);
   } else if (actual->tag == TY_TUPLE && expected->tag == TY_TUPLE &&

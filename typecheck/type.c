@@ -27,19 +27,23 @@ ElemVar *elem_fixed(Checker *c, Dtype t) {
 
 ElemVar *elem_root(ElemVar *e) {
   while (e->link) {
-    if (e->link->link)
-      e->link = e->link->link; /* path halving */
+    if (e->link->link && !e->link->global) /* that link may be undone */
+      e->link = e->link->link;             /* path halving */
     e = e->link;
   }
   return e;
 }
 
 Dtype elem_default_dtype(const ElemVar *e) {
-  if ((e->classes & CLASS_FLOAT) && e->default_preference != 1)
+  if ((e->classes & CLASS_FLOAT) && e->default_preference != PREFERS_INT)
     return DT_F32;
   if (e->classes & 1u << DT_I64)
     return DT_I64;
   return e->classes & CLASS_FLOAT ? DT_F32 : DT_BOOL;
+}
+
+Dtype elem_shown_dtype(const ElemVar *e) {
+  return e->dtype == DT_NONE && e->global ? elem_default_dtype(e) : e->dtype;
 }
 
 /* ---- shapes ---- */

@@ -260,15 +260,16 @@ static void put_type(TypePrinter *p, Type *t, int prec);
 
 /* The element type, or its default; DT_NONE if undetermined. */
 static Dtype printed_dtype(const TypePrinter *p, const ElemVar *e) {
-  if (e->dtype != DT_NONE)
-    return e->dtype;
+  if (elem_shown_dtype(e) != DT_NONE)
+    return elem_shown_dtype(e);
   if (p->apply_defaults)
     return elem_default_dtype(e);
   if (e->skolem || !e->default_preference)
     return DT_NONE;
-  return e->default_preference == 1 && (e->classes & 1u << DT_I64) ? DT_I64
-         : e->classes & CLASS_FLOAT                                ? DT_F32
-                                                                   : DT_NONE;
+  return e->default_preference == PREFERS_INT && (e->classes & 1u << DT_I64)
+             ? DT_I64
+         : e->classes & CLASS_FLOAT ? DT_F32
+                                    : DT_NONE;
 }
 
 static void put_elem(TypePrinter *p, ElemVar *e) {

@@ -74,6 +74,19 @@ typedef struct Checked {
    returns false, and adds nothing, so that one mistake is reported once. */
 bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
                  Checked *out);
+/* Begins a text that is checked before any of it is run: all of its
+   declarations may determine the element types of its values.  Otherwise each
+   declaration alone does. */
+typedef struct TextStart {
+  bool is_text; /* this text is part of the check of another one */
+  uint32_t open, sites, changes;
+} TextStart;
+TextStart checker_begin_text(Checker *checker);
+/* Called after the last declaration.  Undetermined element types of values
+   become the default. */
+void checker_default_elems(Checker *checker, TextStart start);
+/* The check of the current text was aborted. */
+void checker_abort_text(Checker *checker);
 /* Called after the last declaration of a text, before any is run.  Undetermined
    sizes of values become the sizes of the values at run time. */
 void checker_default_sizes(Checker *checker);

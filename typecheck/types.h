@@ -26,6 +26,9 @@ void suggest(Checker *c, Diag *d, Suggestion s);
 /* ---- type.c ---- */
 ElemVar *elem_meta(Checker *c, uint32_t classes);
 ElemVar *elem_fixed(Checker *c, Dtype t);
+/* A cast must know whether e is an integer type: an undetermined element type
+   of a global value becomes one if that is its default. */
+void elem_require_default_int(Checker *c, ElemVar *e);
 ShapeVar *shape_var_new(Checker *c, int fixed);
 Shape *shape_of_var(Checker *c, ShapeVar *v);
 Shape *shape_meta(Checker *c); /* a new variable, of any rank */

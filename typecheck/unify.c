@@ -77,17 +77,36 @@ void shape_bind(Checker *c, ShapeVar *v, Shape *s) {
 
 /* ---- element types ---- */
 
+/* True if a variable of a global value stays, and b is bound to it. */
+static bool outlives(const ElemVar *a, const ElemVar *b) {
+  return a->global && (!b->global || a->id < b->id);
+}
+
+/* The root of e or, if a global value determined it, the variable of that
+   value: messages name the value. */
+static ElemVar *root_or_global(ElemVar *e) {
+  ElemVar *global = NULL;
+  for (; e->link; e = e->link)
+    if (e->global)
+      global = e;
+  return global ? global : e;
+}
+
 static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
   if (!(a->classes & b->classes))
     return false;
   bool a_free = a->dtype == DT_NONE && !a->skolem;
   bool b_free = b->dtype == DT_NONE && !b->skolem;
-  if (!a_free && b_free) {
+  if ((!a_free && b_free) || (a_free && b_free && outlives(a, b))) {
     ElemVar *swap = a;
     a = b, b = swap;
   } else if (!a_free) {
     return false;
   }
+  if (a->global && b->skolem) /* it stands for every element type */
+    return false;
+  global_elem_save(c, a);
+  global_elem_save(c, b);
   /* a is solved: b must satisfy the requirements on a */
   if (b->dtype == DT_NONE) { /* a skolem may be narrowed: `given` states it */
     b->classes &= a->classes;
@@ -103,13 +122,34 @@ static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
   return true;
 }
 
-bool unify_elem(Checker *c, ElemVar *a, ElemVar *b) {
-  a = elem_root(a), b = elem_root(b);
+bool unify_elem(Checker *c, ElemVar *x, ElemVar *y) {
+  ElemVar *a = elem_root(x), *b = elem_root(y);
   if (a == b)
     return true;
   bool free = a->classes == CLASS_ANY || b->classes == CLASS_ANY;
   bool fits = unify_elem_roots(c, a, b);
+  if (a->link == b)
+    a->link = root_or_global(y);
+  else if (b->link == a)
+    b->link = root_or_global(x);
   return free ? fits : stats_count_decided(c, CONSTRAINT_ELEM_CLASS, fits);
+}
+
+static ElemVar *undetermined_global(ElemVar *e) {
+  e = elem_root(e);
+  return e->global && e->dtype == DT_NONE ? e : NULL;
+}
+
+bool unify_tensor_elems(Checker *c, const Type *a, const Type *b,
+                        const Origin *o) {
+  ElemVar *global = undetermined_global(a->tensor.elem);
+  if (!global)
+    global = undetermined_global(b->tensor.elem);
+  if (!unify_elem(c, a->tensor.elem, b->tensor.elem))
+    return false;
+  if (global && o && elem_root(global)->dtype != DT_NONE)
+    global->decided = o->span;
+  return true;
 }
 
 /* ---- shapes ---- */
@@ -620,6 +660,7 @@ static bool require_class(Checker *c, const TyVar *v, Type *t) {
   case TY_CAST:
     return require_cast_class(c, v, t);
   case TY_TENSOR: /* an undetermined element type is that of the floats */
+    elem_require_default_int(c, t->tensor.elem);
     return !v->floats || !(elem_root(t->tensor.elem)->classes & CLASS_FLOAT) ||
            unify_elem(c, t->tensor.elem, v->floats);
   case TY_SHAPE:
@@ -941,7 +982,7 @@ bool unify(Checker *c, Type *a, Type *b, Origin *o) {
   case TY_CAST:
     return false;
   case TY_TENSOR:
-    return unify_elem(c, a->tensor.elem, b->tensor.elem) &&
+    return unify_tensor_elems(c, a, b, o) &&
            unify_shape(c, a->tensor.shape, b->tensor.shape, o) &&
            unify_tensor_singletons(c, a, b, o);
   case TY_FUN:

@@ -28,6 +28,9 @@ bool shape_equal(Checker *c, const Shape *a, const Shape *b);
 /* The same for normalized shapes (shape_norm). */
 bool shape_same(const Shape *a, const Shape *b);
 ElemVar *elem_root(ElemVar *e);
+/* The element type that messages show: an undetermined one of a global value is
+   its default; DT_NONE: a variable. */
+Dtype elem_shown_dtype(const ElemVar *e);
 Effect *effect_root(Effect *e);
 Type *ty_new(Checker *c, TypeTag tag);
 Type *ty_lift(Checker *c, Dim *n, Type *t); /* normalized where known */

@@ -87,6 +87,18 @@ def test_hover():
     assert c.end() == 0
 
 
+def test_hover_of_global_elements():
+    """The uses in the whole text, after each change."""
+    text = "val p = 0.5\nfun scale (x : f64[n]) = x * p\n"
+    c, u = begin(text)
+    for now, wanted in ((text, "f64"), (text.replace("f64", "f16"), "f16"),
+                        ("val p = 0.5\n", "f32")):
+        c.change(u, now)
+        assert c.diagnostics(u) == []
+        assert code(c.at("hover", u, find(now, "p "))) == f"p : {wanted}"
+    assert c.end() == 0
+
+
 def test_hover_of_the_library():
     text = "val t = train.run_with\nval u = train.run\nval v = optim.adamw\n"
     c, u = begin(text)

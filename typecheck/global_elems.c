@@ -1,0 +1,125 @@
+/* Element types of global values.  A value whose declaration leaves its element
+   type undetermined gets it from the first use in its text that determines it,
+   otherwise the default.  Main entry points: global_elems_collect,
+   global_elem_finish and checker_default_elems. */
+#include "typecheck/internal.h"
+#include "support/arena.h"
+
+/* ---- changes by a declaration ---- */
+
+void global_elem_save(Checker *c, ElemVar *e) {
+  if (e->global)
+    VEC_PUSH(c->arena, c->elems.changes, ((ElemChange){e, *e}));
+}
+
+void global_elems_undo(Checker *c, uint32_t mark) {
+  while (c->elems.changes.len > mark) {
+    const ElemChange *change = &c->elems.changes.at[--c->elems.changes.len];
+    *change->var = change->before;
+  }
+}
+
+/* ---- defaults ---- */
+
+static bool is_undetermined(const ElemVar *e) {
+  return e->dtype == DT_NONE && !e->skolem;
+}
+
+void elem_apply_default(Checker *c, ElemVar *e) {
+  unify_elem(c, e, elem_fixed(c, elem_default_dtype(e)));
+}
+
+/* Without a use that determines it, the value itself does. */
+static void default_global(Checker *c, ElemVar *e) {
+  e->decided = e->global->span;
+  elem_apply_default(c, e);
+}
+
+void elem_require_default_int(Checker *c, ElemVar *e) {
+  e = elem_root(e);
+  if (e->global && is_undetermined(e) && e->default_preference == PREFERS_INT) {
+    global_elem_save(c, e);
+    default_global(c, e);
+  }
+}
+
+/* ---- places that need an element type ---- */
+
+void global_elem_finish(Checker *c, ElemSite site) {
+  ElemVar *e = elem_root(site.at->var);
+  if (is_undetermined(e) && e->global) {
+    VEC_PUSH(c->arena, c->elems.sites, site);
+    return;
+  }
+  if (is_undetermined(e))
+    elem_apply_default(c, e);
+  e = elem_root(e);
+  *site.at = (ElemRef){e->dtype, e->dtype == DT_NONE ? e : NULL};
+  if (site.num)
+    literal_check(c, site.num, site.is_float, e->dtype, site.span);
+  if (site.generic)
+    literal_check_use(c, site.generic, e->dtype, site.use);
+}
+
+/* ---- declarations and texts ---- */
+
+typedef struct OpenElems {
+  Checker *c;
+  Binding *value;
+} OpenElems;
+
+static void note_open(void *arg, ElemVar *e) {
+  const OpenElems *open = arg;
+  Checker *c = open->c;
+  if (!is_undetermined(e) || e->level == LEVEL_GENERIC || e->global)
+    return;
+  e->global = open->value;
+  if (!e->default_preference) /* later numbers do not change its default */
+    e->default_preference =
+        elem_default_dtype(e) == DT_F32 ? PREFERS_F32 : PREFERS_INT;
+  VEC_PUSH(c->arena, c->elems.open, e);
+}
+
+static void default_elems(Checker *c, uint32_t open, uint32_t sites) {
+  for (uint32_t i = open; i < c->elems.open.len; i++) {
+    ElemVar *e = elem_root(c->elems.open.at[i]);
+    if (is_undetermined(e))
+      default_global(c, e);
+  }
+  c->elems.open.len = open;
+  for (uint32_t i = sites; i < c->elems.sites.len; i++)
+    global_elem_finish(c, c->elems.sites.at[i]);
+  c->elems.sites.len = sites;
+}
+
+void global_elems_collect(Checker *c, const Bindings *bound) {
+  uint32_t before = c->elems.open.len;
+  for (uint32_t i = 0; i < bound->len && !c->names.module->library; i++) {
+    OpenElems open = {c, bound->at[i]};
+    TypeVisitor visit = {.elem = note_open, .arg = &open, .c = c};
+    ty_visit(&visit, bound->at[i]->scheme->type);
+  }
+  if (c->elems.is_text)
+    return;
+  default_elems(c, before, c->elems.sites.len);
+  c->elems.changes.len = 0;
+}
+
+void checker_abort_text(Checker *c) {
+  c->elems.is_text = false;
+  c->elems.open.len = c->elems.sites.len = c->elems.changes.len = 0;
+}
+
+TextStart checker_begin_text(Checker *c) {
+  if (!c->elems.is_text)
+    c->elems.changes.len = 0;
+  TextStart start = {c->elems.is_text, c->elems.open.len, c->elems.sites.len,
+                     c->elems.changes.len};
+  c->elems.is_text = true;
+  return start;
+}
+
+void checker_default_elems(Checker *c, TextStart start) {
+  default_elems(c, start.open, start.sites);
+  c->elems.is_text = start.is_text;
+}
