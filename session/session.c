@@ -221,13 +221,15 @@ static bool check_dec(Session *s, Module *module, const Program *program,
   if (bare)
     bind_to_it(s, dec);
   Checked checked = {0};
-  uint32_t errors = s->diags.errors;
+  uint32_t errors = s->diags.errors, before = s->diags.all.len;
   if (dec->kind == DEC_IMPORT)
     import_eagerly(s, dec);
   const struct Assumption *facts = checker_facts(s->checker);
   if (!checker_dec(s->checker, module, dec, &s->diags, &checked) ||
-      s->diags.errors != errors)
+      s->diags.errors != errors) {
+    checker_recursion_help(s->checker, module, dec, &s->diags, before);
     return false;
+  }
   DeclResult ran = {checked.bindings, checked.binding_count, bare, main};
   for (uint32_t i = 0; i + 1 < checked.dec_count; i++)
     VEC_PUSH(s->arena, s->pending,

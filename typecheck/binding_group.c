@@ -203,6 +203,8 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
     d->items[i] =
         infer_group_member(c, &dec->funs[i], bindings[i], &types[i], mark);
   }
+  if (top && n == 1 && bindings[0]->value.used_recursively)
+    c->inference.recursive_type = types[0];
   solve_pending(c);
   c->inference.level--;
   c->inference.effect = outer;

@@ -68,7 +68,9 @@ bool checker_try_decs(Checker *c, Module *m, Dec *const *decs, uint32_t count) {
   Diags ignored;
   Checked out;
   uint32_t names = m->bindings.len;
-  VEC(NameChange) changes = {0};
+  VEC(NameChange) changes = {0}, journal = {0};
+  for (uint32_t i = 0; i < m->journal.len; i++)
+    VEC_PUSH(c->arena, journal, m->journal.at[i]);
   bool ok = true;
   diags_init(&ignored, c->arena);
   begin_nested_check(c);
@@ -89,6 +91,8 @@ bool checker_try_decs(Checker *c, Module *m, Dec *const *decs, uint32_t count) {
   }
   m->bindings.len = names;
   m->journal.len = 0;
+  for (uint32_t i = 0; i < journal.len; i++)
+    VEC_PUSH(c->arena, m->journal, journal.at[i]);
   end_nested_check(c, &saved);
   c->notes.stats = saved.notes.stats;
   c->notes.unproved = saved.notes.unproved;

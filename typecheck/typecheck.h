@@ -74,6 +74,10 @@ typedef struct Checked {
    returns false, and adds nothing, so that one mistake is reported once. */
 bool checker_dec(Checker *checker, Module *module, Dec *dec, Diags *diags,
                  Checked *out);
+/* After errors since `from` in a recursive function: if annotations of it mend
+   them, keeps one of them, with these annotations as its help. */
+void checker_recursion_help(Checker *checker, Module *module, const Dec *dec,
+                            Diags *diags, uint32_t from);
 /* Begins a text that is checked before any of it is run: all of its
    declarations may determine the element types of its values.  Otherwise each
    declaration alone does. */

@@ -654,6 +654,27 @@ def test_quick_fixes():
         assert c.end() == 0
 
 
+def test_recursion_fixes():
+    """The annotation of a recursive function mends it."""
+    c, u = begin("")
+    for text, place in (
+            ("fun total x = if dim 0 x == 0 then 0.0\n"
+             "  else x.[0] + total x.[1:]\n", "x.[1"),
+            ("fun halves f x =\n  if dim 0 x <= 1 then x else\n"
+             "    concat ~axis:0 (halves f x.[0::2], halves f x.[1::2])\n",
+             "x.[0"),
+            ("fun grow (x : f32[n]) = if dim 0 x > 9 then x\n"
+             "  else grow (concat ~axis:0 (x, [1.0]))\n", "concat")):
+        c.change(u, text)
+        (d,) = c.diagnostics(u)
+        assert d["code"] == "E0302", d
+        fix, = actions(c, u, text, place, "quickfix")
+        fixed = apply(text, fix["edit"]["changes"][u])
+        c.change(u, fixed)
+        assert c.diagnostics(u) == [], fixed
+    assert c.end() == 0
+
+
 def test_write_the_type():
     c, u = begin()
     for what, wanted in (
