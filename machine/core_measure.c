@@ -183,9 +183,9 @@ static double low_quantile(double *of) {
 
 typedef double SliceTimes[CORE_RATE_COUNT][2][SLICES / 2];
 
-/* Times two sets of slices.  The rates take turns, and the sets, too, so that
- * all see the same disturbances.  Reading memory replaces what the caches hold,
- * so that it comes last. */
+/* Times two sets of slices.  The rates are interleaved, and so are the sets, so
+ * that all see the same disturbances.  Reading memory replaces what the caches
+ * hold, so that it comes last. */
 static void time_all(CoreBench *b, SliceTimes times) {
   for (uint32_t k = 0; k < CORE_RATE_COUNT; k++)
     if (can_measure(b, k))

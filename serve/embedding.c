@@ -2,8 +2,8 @@
  *
  * A step has texts of one request, and the program computes the first ones of
  * them (bert.pool_first): the same ones as bert.embed does for the same list.
- * So an embedding depends on its own request only.  The requests take turns:
- * one with many texts does not delay the others. */
+ * So an embedding depends on its own request only.  Requests are served
+ * round-robin: one with many texts does not delay the others. */
 #include "serve/internal.h"
 #include "support/clock.h"
 #include "support/mem.h"

@@ -131,9 +131,10 @@ static bool has_order(const AttentionKernelSpec *t) {
          t->schedule->warps_m <= ATTENTION_MAX_ORDERED_GROUPS;
 }
 
-/* The warpgroups take turns: one that has issued its matmuls lets the next one
- * issue.  Barrier 1 + g is that of warpgroup g and of the one before it. */
-static void put_turn(Buffer *out, const AttentionKernelSpec *t, bool begin) {
+/* Ping-pong scheduling: a warpgroup that has issued its matmuls lets the next
+ * one issue.  Barrier 1 + g is that of warpgroup g and of the one before it. */
+static void put_ping_pong(Buffer *out, const AttentionKernelSpec *t,
+                          bool begin) {
   uint32_t groups = t->schedule->warps_m;
   if (!has_order(t))
     return;
@@ -162,10 +163,10 @@ static void put_first_step(Buffer *out, const AttentionKernelSpec *t,
 
 static void put_kv_step(Buffer *out, const AttentionKernelSpec *t,
                         AttentionGemms *p, const AttentionSmem *r) {
-  put_turn(out, t, true);
+  put_ping_pong(out, t, true);
   put_qk_wgmma(out, t, p, r, "step");
   put_pv_wgmma(out, t, p, r, "step - 1");
-  put_turn(out, t, false);
+  put_ping_pong(out, t, false);
   buffer_puts(out, "ax_wgmma_wait<1>();\nax_hold(s);\n");
   put_consumer_release(out, t, 'b', "step");
   attention_put_scores(out, t, row_expr, column_expr);

@@ -347,10 +347,11 @@ static void load_inputs(const FoldElement *t, int64_t iteration,
   const Node *n = t->task->node;
   for (uint32_t k = from; k < n->input_count; k++) {
     const Node *x = n->inputs[k];
-    bool turns = (uint64_t)n->params[2] >> k & 1;
-    int64_t each = slice_count(x) / (turns ? n->params[0] : 1);
-    int64_t at = x->rank > turns ? t->element : 0;
-    t->inputs[k] = input_at(t->task, k, turns ? iteration * each + at : at);
+    bool is_scanned = (uint64_t)n->params[2] >> k & 1;
+    int64_t each = slice_count(x) / (is_scanned ? n->params[0] : 1);
+    int64_t at = x->rank > is_scanned ? t->element : 0;
+    t->inputs[k] =
+        input_at(t->task, k, is_scanned ? iteration * each + at : at);
   }
 }
 
@@ -392,13 +393,14 @@ static uint32_t run_iteration(const FoldElement *t) {
 static void fold_slice(const SliceTask *task) {
   const Node *n = task->node;
   bool is_scan = n->op == PRIM_SCAN;
-  int64_t turns = n->params[0], count = slice_count(n) / (is_scan ? turns : 1);
+  int64_t iterations = n->params[0];
+  int64_t count = slice_count(n) / (is_scan ? iterations : 1);
   FoldElement t = {.task = task};
   t.inputs = NEW_ARRAY(task->arena, Scalar, n->input_count);
   t.values = NEW_ARRAY(task->arena, Scalar, n->body_op_count);
   for (t.element = 0; t.element < count; t.element++) {
     load_inputs(&t, 0, 0);
-    for (int64_t k = 0; k < turns; k++) {
+    for (int64_t k = 0; k < iterations; k++) {
       poll_every(k);
       load_inputs(&t, k, (uint32_t)n->params[1]);
       uint32_t last = run_iteration(&t);

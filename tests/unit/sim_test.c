@@ -229,7 +229,7 @@ static const FaultCase faults[] = {
     {"blocks_write_one", "no __threadfence there", 0, 2, 1},
     {"threads_write_one", "nothing orders", 0, 1, 1},
     {"once_written", "by ax_load_4_once", 0, 2, 1},
-    {"endless", "has not ended after 20000 turns", 0, 1, 1},
+    {"endless", "has not ended after 20000 switches", 0, 1, 1},
     {"traps", "thread 7: faults.cu:", 0, 1, 1},
 };
 
@@ -277,7 +277,7 @@ static void run_fault(Sim *s, const FaultCase *f, uint64_t seed) {
   if (!good && !says_one(error.text, f->says))
     fail_msg("not `%s`: %s", f->says, error.text);
   if (!good && !strstr(error.text, "faults.cu:") &&
-      !strstr(error.text, " turns of threads"))
+      !strstr(error.text, " switches of threads"))
     fail_msg("no line: %s", error.text);
   for (uint32_t i = 0; good && f->wanted && i < f->blocks * N; i++) {
     float wanted = f->wanted(i);

@@ -403,7 +403,7 @@ static void run_all(SimRun *r, uint32_t count) {
     else
       fail_deadlock(r);
     if (++r->steps > limit)
-      sim_fail(r, NULL, 0, "it has not ended after %llu turns of threads",
+      sim_fail(r, NULL, 0, "it has not ended after %llu switches of threads",
                (unsigned long long)limit);
   }
 }
