@@ -99,7 +99,7 @@ val rate = 0.5
 fun scale x = x * rate
 fun use (x : f64[n]) = scale x
 END
-"$AXON" build --entry 'scale : _[n] -> _' -o "$work/global.c" \
+"$AXON" build --entry 'scale : f64[n] -> _' -o "$work/global.c" \
   "$work/global.axn" && grep -q 'double' "$work/global.h" ||
   fail 'the element type of a global value is not that of its use'
 
