@@ -4,6 +4,7 @@
 #include "support/arena_text.h"
 #include "support/diag.h"
 #include "support/intern.h"
+#include "support/source.h"
 
 #include <string.h>
 
@@ -19,8 +20,11 @@ static const Binding *global_of(const ElemVar *e, const ElemVar **last) {
   return value;
 }
 
-static bool is_same_span(Span a, Span b) {
-  return a.file == b.file && a.start == b.start && a.end == b.end;
+/* True if the declaration is `val p = e`. */
+static bool is_whole_pattern(Checker *c, const Binding *value) {
+  const char *after =
+      sources_get(c->sources, value->span.file)->text + value->span.end;
+  return after[strspn(after, " \t\r\n")] == '=';
 }
 
 /* `val p = (0.5 : f64)`, for a short value that is a tensor. */
@@ -29,7 +33,7 @@ static const char *annotated_value(Checker *c, const Binding *value,
   Expr *e = binding_expr(value);
   const char *text = e ? error_source_text(c, e->span) : NULL;
   Type *t = ty_norm(c, value->scheme->type);
-  if (!text || t->tag != TY_TENSOR)
+  if (!text || t->tag != TY_TENSOR || !is_whole_pattern(c, value))
     return arena_printf(c->arena, "`%s` with an annotation", value->name->text);
   const char *axes = strchr(ty_text(c, t), '[');
   return arena_printf(c->arena, "`val %s = (%s : %s%s)`", value->name->text,
@@ -43,7 +47,7 @@ void error_global_elem(Checker *c, Diag *d, Type *t, Type *other) {
   Dtype is = elem_root(t->tensor.elem)->dtype;
   if (!value || is == DT_NONE)
     return;
-  if (is_same_span(last->decided, last->global->span)) {
+  if (span_equal(last->decided, last->global->span)) {
     diag_add_label(
         c->arena, d, value->span,
         arena_printf(c->arena, "%s by default", dtype_info[is].name));

@@ -515,11 +515,6 @@ static Type *find_not_stackable(Checker *c, Type *actual, Type *expected) {
   return part;
 }
 
-static bool is_within(Span inner, Span outer) {
-  return inner.file == outer.file && inner.start >= outer.start &&
-         inner.end <= outer.end;
-}
-
 /* A part of an argument, after another argument of the call was reported with
    the same two types. */
 static bool is_reported_in_call(Checker *c, Type *actual, Type *expected,
@@ -533,7 +528,7 @@ static bool is_reported_in_call(Checker *c, Type *actual, Type *expected,
                    strcmp(ty_text(c, other->actual), found) == 0 &&
                    strcmp(ty_text(c, other->expected), wanted) == 0;
     for (uint32_t j = 0; is_same && j < other->arg.arg_count; j++)
-      if (is_within(o->span, other->arg.args[j].expr->span))
+      if (span_is_within(o->span, other->arg.args[j].expr->span))
         return true;
   }
   return false;

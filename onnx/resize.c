@@ -28,7 +28,7 @@ static double source_place(const Resampling *r, int64_t i) {
   if (strcmp(r->coordinates, "align_corners") == 0)
     return r->out == 1 ? 0 : x * (double)(r->in - 1) / (length - 1);
   if (strcmp(r->coordinates, "pytorch_half_pixel") == 0)
-    return length > 1 ? (x + 0.5) / r->scale - 0.5 : 0;
+    return r->out > 1 ? (x + 0.5) / r->scale - 0.5 : 0;
   double place = (x + 0.5) / r->scale - 0.5;
   if (strcmp(r->coordinates, "half_pixel_symmetric") == 0)
     place += (double)r->in / 2 * (1 - (double)r->out / length);

@@ -130,14 +130,14 @@ static void report_out_of_memory(Session *s) {
   trap_end(&trap);
 }
 
-/* Discards pending declarations and imports. */
-/* These declarations failed, or do not run. */
+/* Discards pending declarations: they failed, or do not run. */
 static void drop_pending(Session *s, uint32_t from) {
   if (from < s->pending.len)
     checker_forget_facts(s->checker, s->pending.at[from].facts);
   s->pending.len = from;
 }
 
+/* Discards pending declarations and imports. */
 static void abort_pending(Session *s) {
   drop_pending(s, 0);
   checker_abort_text(s->checker);

@@ -6,6 +6,7 @@
 #include "support/intern.h"
 
 #include <string.h>
+#include <stdlib.h>
 
 typedef struct QueuedArg { /* an argument, and where to store its core */
   Arg *arg;
@@ -478,17 +479,27 @@ static bool takes_axis(const Application *k) {
   return t->tag == TY_FUN;
 }
 
+/* True if e is a number that may be an axis of a tensor of type t. */
+static bool is_axis_of(Checker *c, const Expr *e, Type *t) {
+  if (e->kind != EX_NUM || e->is_float)
+    return false;
+  if (!t || t->tag != TY_TENSOR)
+    return true;
+  const Shape *s = shape_norm(c, t->tensor.shape);
+  long long axis = strtoll(e->num, NULL, 0);
+  return !shape_has_known_rank(s) ||
+         (-(long long)s->len <= axis && axis < (long long)s->len);
+}
+
 /* The help for an argument after the tensor of a reduction: sum x 0, max a b.
  */
 static const char *hint_reduction(const Application *k) {
   Type *first = k->args[0].expr->inferred_type;
   const Expr *last = k->args[k->count - 1].expr;
   first = first ? ty_norm(k->c, first) : NULL;
-  bool is_scalar = first && first->tag == TY_TENSOR &&
-                   !shape_norm(k->c, first->tensor.shape)->len;
   if (!k->name || !takes_axis(k))
     return NULL;
-  if (last->kind == EX_NUM && !last->is_float && !is_scalar)
+  if (k->count == 2 && is_axis_of(k->c, last, first))
     return arena_printf(
         k->c->arena, "the axis is a labelled argument: write `%s ~axis:%s x`",
         k->name, last->num);

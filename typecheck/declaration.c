@@ -525,7 +525,8 @@ static void fail_recheck(Checker *c, Dec *dec) {
    anew. */
 typedef struct PassStart {
   uint32_t errors, warnings, diags, refs, unproved, deferred, unsized,
-      undetermined, names, elem_changes;
+      undetermined, names;
+  TextStart elems;
   CheckStats stats;
   Assumption *assumptions;
 } PassStart;
@@ -541,7 +542,7 @@ static PassStart pass_start(Checker *c, const Module *module,
                      .unsized = c->sizes.unsized_values.len,
                      .undetermined = c->sizes.undetermined.len,
                      .names = module->bindings.len,
-                     .elem_changes = c->elems.changes.len,
+                     .elems = global_elems_mark(c),
                      .stats = c->notes.stats,
                      .assumptions = c->facts.assumptions};
 }
@@ -551,7 +552,7 @@ static void pass_undo(Checker *c, Module *module, Diags *diags,
   module_undo(module);
   module->bindings.len = from->names;
   refs_truncate(c, from->refs);
-  global_elems_undo(c, from->elem_changes);
+  global_elems_undo(c, &from->elems);
   diags->errors = from->errors;
   diags->warnings = from->warnings;
   diags->all.len = from->diags;
@@ -620,7 +621,7 @@ bool checker_dec(Checker *c, Module *module, Dec *dec, Diags *diags,
   if (diags->errors > start.errors && c->inference.guesses.len)
     ok = check_guesses(c, module, dec, diags, out, &start);
   if (!ok)
-    global_elems_undo(c, start.elem_changes);
+    global_elems_undo(c, &start.elems);
   refs_finish(c, start.refs, module, dec);
   return ok;
 }

@@ -12,8 +12,15 @@ void global_elem_save(Checker *c, ElemVar *e) {
     VEC_PUSH(c->arena, c->elems.changes, ((ElemChange){e, *e}));
 }
 
-void global_elems_undo(Checker *c, uint32_t mark) {
-  while (c->elems.changes.len > mark) {
+TextStart global_elems_mark(const Checker *c) {
+  return (TextStart){c->elems.is_text, c->elems.open.len, c->elems.sites.len,
+                     c->elems.changes.len};
+}
+
+void global_elems_undo(Checker *c, const TextStart *from) {
+  c->elems.open.len = from->open;
+  c->elems.sites.len = from->sites;
+  while (c->elems.changes.len > from->changes) {
     const ElemChange *change = &c->elems.changes.at[--c->elems.changes.len];
     *change->var = change->before;
   }
@@ -113,8 +120,7 @@ void checker_abort_text(Checker *c) {
 TextStart checker_begin_text(Checker *c) {
   if (!c->elems.is_text)
     c->elems.changes.len = 0;
-  TextStart start = {c->elems.is_text, c->elems.open.len, c->elems.sites.len,
-                     c->elems.changes.len};
+  TextStart start = global_elems_mark(c);
   c->elems.is_text = true;
   return start;
 }

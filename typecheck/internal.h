@@ -170,8 +170,8 @@ bool type_has_unsolved_shape(Checker *c, Type *w);
 
 /* ---- identifier.c: names in expressions ---- */
 Core *infer_id(Checker *c, Expr *e, Type **type);
-/* The expression, if it is a word of another language that the program does not
-   define; otherwise NULL. */
+/* If the expression is a word of another language that the program does not
+   define, returns it; otherwise NULL. */
 const ForeignWord *undefined_foreign_word(Checker *c, const Expr *e);
 Core *infer_con(Checker *c, Expr *e, Type **type);
 void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span);
@@ -349,9 +349,10 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top);
 /* ---- global_elems.c ---- */
 /* Gives an undetermined element type its default. */
 void elem_apply_default(Checker *c, ElemVar *e);
-/* Undoes the changes of global values' element types since `mark`, the number
-   of changes before. */
-void global_elems_undo(Checker *c, uint32_t mark);
+/* What is recorded so far about element types of global values. */
+TextStart global_elems_mark(const Checker *c);
+/* Discards what was recorded since, and undoes the changes. */
+void global_elems_undo(Checker *c, const TextStart *from);
 /* Sets the element type of a place in core, at once or at the end of the text.
    Undetermined ones become the default. */
 void global_elem_finish(Checker *c, ElemSite site);

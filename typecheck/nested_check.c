@@ -84,7 +84,7 @@ bool checker_try_decs(Checker *c, Module *m, Dec *const *decs, uint32_t count) {
   }
   checker_default_elems(c, start);
   ok &= !ignored.errors;
-  global_elems_undo(c, start.changes);
+  global_elems_undo(c, &start);
   while (changes.len) {
     NameChange *change = &changes.at[--changes.len];
     map_put(&m->names, change->name, change->before);

@@ -1,20 +1,26 @@
 /* Helps for recursive functions with an error: annotations with which the
    function has none, found by trial.  The sizes of the first annotation are
-   those inferred.  Those of the second are unknown (`?`), so that they may
-   differ between the calls without a relation.  Main entry point:
+   those inferred.  In the second, the sizes of the result and of the parameters
+   that a recursive call changes are unknown (`?`), so that they may differ
+   between the calls without a relation.  Main entry point:
    checker_recursion_help. */
 #include "typecheck/internal.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
+#include "support/c_identifier.h"
 #include "support/diag.h"
 #include "support/intern.h"
 #include "support/source.h"
 
+#include <ctype.h>
+#include <string.h>
+
 typedef struct Annotation { /* of the parameters and the result */
   DiagEdit *edits;
   uint32_t count;
-  const char *text; /* the function's head, for the message */
+  const char *text;  /* the function's head, for the message */
+  const char *types; /* of all parts */
 } Annotation;
 
 static Sym *param_name(const Param *p) {
@@ -29,6 +35,33 @@ static bool has_plain_params(const Clause *k) {
   return k->param_count > 0;
 }
 
+/* ---- parameters that a recursive call changes ---- */
+
+typedef struct ParamUse {
+  const Clause *clause;
+  uint32_t param;
+  bool is_changed;
+} ParamUse;
+
+static void note_recursive_call(void *arg, Expr *e) {
+  ParamUse *use = arg;
+  expr_visit_children(e, note_recursive_call, use);
+  if (e->kind != EX_APP || e->arg[0]->kind != EX_ID ||
+      e->arg[0]->id != use->clause->name || e->arg_count <= use->param)
+    return;
+  const Expr *x = e->args[use->param].expr;
+  use->is_changed |=
+      x->kind != EX_ID || x->id != param_name(&use->clause->params[use->param]);
+}
+
+static bool is_changed_by_recursion(const Dec *dec, uint32_t param) {
+  ParamUse use = {&dec->funs[0].clauses[0], param, false};
+  dec_visit_exprs(dec, note_recursive_call, &use);
+  return use.is_changed;
+}
+
+/* ---- annotations ---- */
+
 static Dim *unknown_size(TypeMapper *copy, DimVar *v) {
   Dim *d = meta_dim(copy->c, NULL, v->origin);
   dim_as_var(d)->unknown = true;
@@ -41,10 +74,12 @@ static Type *with_unknown_sizes(Checker *c, Type *t) {
   return ty_copy(&copy, t);
 }
 
-/* The annotation of clause k by the parts of the function type `type`. */
-static bool annotate(Checker *c, const Clause *k, Type *type, Annotation *out) {
+/* The annotation of a function by the parts of the type `type`. */
+static bool annotate(Checker *c, const Dec *dec, Type *type,
+                     bool has_unknown_sizes, Annotation *out) {
+  const Clause *k = &dec->funs[0].clauses[0];
   Scheme *whole = scheme_mono(c, type);
-  Buffer head = {.arena = c->arena};
+  Buffer head = {.arena = c->arena}, types = {.arena = c->arena};
   Type *t = ty_norm(c, type);
   *out =
       (Annotation){.edits = NEW_ARRAY(c->arena, DiagEdit, k->param_count + 1)};
@@ -53,22 +88,92 @@ static bool annotate(Checker *c, const Clause *k, Type *type, Annotation *out) {
     if (t->tag != TY_FUN)
       return false;
     const Param *p = &k->params[i];
-    const char *text = arena_printf(c->arena, "(%s : %s)", param_name(p)->text,
-                                    ty_text_within(c, whole, t->fun.param));
+    Type *part = has_unknown_sizes && is_changed_by_recursion(dec, i)
+                     ? with_unknown_sizes(c, t->fun.param)
+                     : t->fun.param;
+    const char *type_text = ty_text_within(c, whole, part);
+    const char *text =
+        arena_printf(c->arena, "(%s : %s)", param_name(p)->text, type_text);
     buffer_printf(&head, " %s", text);
+    buffer_printf(&types, "%s ", type_text);
     out->edits[out->count++] = (DiagEdit){p->pat->span, text};
     t = ty_norm(c, t->fun.result);
   }
+  if (has_unknown_sizes)
+    t = with_unknown_sizes(c, t);
   const char *result =
       arena_printf(c->arena, " : %s", ty_text_within(c, whole, t));
   buffer_puts(&head, result);
+  buffer_puts(&types, result);
   Span at = k->params[k->param_count - 1].pat->span;
   at.start = at.end;
   if (k->result)
     at.end = k->result->span.end;
   out->edits[out->count++] = (DiagEdit){at, result};
   out->text = head.text;
+  out->types = types.text;
   return true;
+}
+
+static bool has_word(const char *text, const char *word, size_t len) {
+  for (const char *at = text; *at;) {
+    size_t n = 0;
+    while (is_c_identifier_char(at[n]))
+      n++;
+    if (n == len && memcmp(at, word, len) == 0)
+      return true;
+    at += n ? n : 1;
+  }
+  return false;
+}
+
+/* True if a size in these types has a name that also occurs in the text, but
+   not in the types that the program has: the size would capture it. */
+static bool captures_name(const char *types, const char *text,
+                          const char *own_types) {
+  int brackets = 0;
+  bool after_dim = false; /* in dim(n) */
+  for (const char *at = types; *at;) {
+    size_t n = 0;
+    while (is_c_identifier_char(at[n]))
+      n++;
+    bool is_size = n && (brackets || after_dim) && !isdigit((unsigned char)*at);
+    if (is_size && has_word(text, at, n) && !has_word(own_types, at, n))
+      return true;
+    if (n || *at != '(')
+      after_dim = n == strlen("dim") && memcmp(at, "dim", n) == 0;
+    brackets += (*at == '[') - (*at == ']');
+    at += n ? n : 1;
+  }
+  return false;
+}
+
+/* The types that the parameters have in the program. */
+static const char *own_types(Checker *c, const Dec *dec) {
+  const char *text = sources_get(c->sources, dec->span.file)->text;
+  const Clause *k = &dec->funs[0].clauses[0];
+  Buffer out = {.arena = c->arena};
+  buffer_puts(&out, " ");
+  for (uint32_t i = 0; i < k->param_count; i++) {
+    const Pat *p = k->params[i].pat;
+    uint32_t from = p->kind == PAT_ASCRIBE ? p->args[0]->span.end : p->span.end;
+    buffer_add(&out, text + from, p->span.end - from);
+  }
+  return out.text;
+}
+
+/* The names of the parameters, and what the annotation leaves of the
+   declaration. */
+static const char *text_outside(Checker *c, const Dec *dec,
+                                const Annotation *a) {
+  const char *text = sources_get(c->sources, dec->span.file)->text;
+  const Clause *k = &dec->funs[0].clauses[0];
+  Buffer out = {.arena = c->arena};
+  uint32_t at = a->edits[a->count - 1].span.end;
+  for (uint32_t i = 0; i < k->param_count; i++)
+    buffer_printf(&out, "%s ", param_name(&k->params[i])->text);
+  buffer_add(&out, text + at, dec->span.end - at);
+  return out.text;
 }
 
 /* The text of a declaration with these changes. */
@@ -88,6 +193,8 @@ static Buffer changed_text(Checker *c, const Dec *dec, const Annotation *a) {
 /* True if the declaration has no error with the annotation. */
 static bool annotation_checks(Checker *c, Module *m, const Dec *dec,
                               const Annotation *a) {
+  if (captures_name(a->types, text_outside(c, dec, a), own_types(c, dec)))
+    return false;
   Buffer text = changed_text(c, dec, a);
   Diags ignored;
   diags_init(&ignored, c->arena);
@@ -126,21 +233,32 @@ static const char *help_text(Checker *c, const Diag *d, const char *head) {
         c->arena, "annotate the parameters and the result to allow this: %s",
         head);
   return arena_printf(c->arena,
-                      "if the recursive calls have other sizes, annotate the "
-                      "parameters and the result: %s",
+                      "if the recursive calls have other sizes or types, "
+                      "annotate the parameters and the result: %s",
                       head);
+}
+
+static void note_open_global(void *arg, ElemVar *e) {
+  *(bool *)arg |= elem_root(e)->global && elem_root(e)->dtype == DT_NONE;
+}
+
+/* Later declarations may still determine an element type of the function. */
+static bool has_open_global(Checker *c, Type *t) {
+  bool has = false;
+  TypeVisitor visit = {.elem = note_open_global, .arg = &has, .c = c};
+  ty_visit(&visit, t);
+  return has;
 }
 
 void checker_recursion_help(Checker *c, Module *m, const Dec *dec, Diags *diags,
                             uint32_t from) {
   Type *type = c->inference.recursive_type;
   const Clause *k = dec->kind == DEC_FUN ? &dec->funs[0].clauses[0] : NULL;
-  if (!type || !k || !has_plain_params(k))
+  if (!type || !k || !has_plain_params(k) || has_open_global(c, type))
     return;
   Annotation a;
-  if (!annotate(c, k, type, &a) || !annotation_checks(c, m, dec, &a))
-    if (!annotate(c, k, with_unknown_sizes(c, type), &a) ||
-        !annotation_checks(c, m, dec, &a))
+  if (!annotate(c, dec, type, false, &a) || !annotation_checks(c, m, dec, &a))
+    if (!annotate(c, dec, type, true, &a) || !annotation_checks(c, m, dec, &a))
       return;
   Diag *d = keep_one_error(diags, from, c->inference.recursive_call);
   if (!d)

@@ -6,15 +6,6 @@
 
 enum { SIZES_DIFFER = 302, NO_BROADCAST = 303 };
 
-static bool is_within(Span inner, Span outer) {
-  return inner.file == outer.file && inner.start >= outer.start &&
-         inner.end <= outer.end;
-}
-
-static bool is_same(Span a, Span b) {
-  return a.file == b.file && a.start == b.start && a.end == b.end;
-}
-
 typedef struct ClosedSearch {
   Span dec, at;   /* the declaration, and the place of an error */
   bool uses_own;  /* the expression uses a name of the declaration */
@@ -24,23 +15,24 @@ typedef struct ClosedSearch {
 static void note_own_name(void *arg, Expr *e) {
   ClosedSearch *s = arg;
   if (e->kind == EX_ID)
-    s->uses_own |= !e->binding || is_within(e->binding->span, s->dec);
+    s->uses_own |= !e->binding || span_is_within(e->binding->span, s->dec);
   expr_visit_children(e, note_own_name, s);
 }
 
 static bool has_error(const ClosedSearch *s, const Expr *e) {
-  bool found = is_same(e->span, s->at);
+  bool found = span_equal(e->span, s->at);
   if (e->kind == EX_BIN)
-    found |= is_same(e->op_span, s->at) || is_same(e->arg[0]->span, s->at) ||
-             is_same(e->arg[1]->span, s->at);
+    found |= span_equal(e->op_span, s->at) ||
+             span_equal(e->arg[0]->span, s->at) ||
+             span_equal(e->arg[1]->span, s->at);
   for (uint32_t i = 0; i < e->arg_count; i++)
-    found |= is_same(e->args[i].expr->span, s->at);
+    found |= span_equal(e->args[i].expr->span, s->at);
   return found;
 }
 
 static void search_closed(void *arg, Expr *e) {
   ClosedSearch *s = arg;
-  if (!is_within(s->at, e->span))
+  if (!span_is_within(s->at, e->span))
     return;
   if (!has_error(s, e)) {
     expr_visit_children(e, search_closed, s);

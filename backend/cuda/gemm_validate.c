@@ -167,7 +167,8 @@ static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
     why = check_producer(shape, s);
   if (why)
     return why;
-  uint32_t groups = s->warps_m, rows = s->pingpong ? s->m : s->m / groups;
+  uint32_t groups = s->warps_m;
+  uint32_t rows = s->pingpong || !groups ? s->m : s->m / groups;
   if (groups < 1 || groups > 3 || !rows || rows % WGMMA_M ||
       (!s->pingpong && rows * groups != s->m))
     return "warps_m must be 1 to 3 groups, each with a multiple of 64 rows";
@@ -186,7 +187,7 @@ static const char *check_way(const GemmShape *shape, const GpuSpec *gpu,
                              const GemmSchedule *s) {
   const char *why = NULL;
   if (s->m < 1 || s->n < 1 || s->m > MAX_TILE_SIDE || s->n > MAX_TILE_SIDE)
-    return "m and n must be at most 256";
+    return "m and n must be from 1 to 256";
   switch ((MmaKind)s->mma_kind) {
   case MMA_KIND_NONE:
     break;

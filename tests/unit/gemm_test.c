@@ -84,6 +84,8 @@ static void test_change(void **state) {
        "warps_m must be 1 to 3 groups, each with a multiple of 64 rows"},
       {"stages=9", "it exceeds shared memory or registers"},
       {"persistent=0 stream=1", "stream=1 and pingpong=1 need persistent=1"},
+      {"warps_m=0 pingpong=0",
+       "warps_m must be 1 to 3 groups, each with a multiple of 64 rows"},
       {"flight=0", "flight must be from 1 to stages"},
       {"split=2", "to split sums, use stream=1, not split"},
       {"way=fma", "way=fma needs operands of the accumulator type"},
@@ -101,7 +103,7 @@ static void test_change(void **state) {
        "way=wgmma and way=tcgen05 need copy=engine, and store=shared or "
        "store=engine"},
       {"store=engine waiting=5", "waiting must be 1 to 4"},
-      {"m=512", "m and n must be at most 256"},
+      {"m=512", "m and n must be from 1 to 256"},
       /* fields of other kernels */
       {"way=mma stream=1", "stream needs way=wgmma"},
       {"way=mma persistent=1", "persistent needs way=wgmma or way=tcgen05"},
