@@ -35,7 +35,7 @@ static const char *tile(StepContext *c) {
   if (l->run != NEST_SERIAL && !is_jammed)
     return refuse(c, "is not serial: tile it before it is bound or unrolled");
   if (l->is_run && c->step->tail != TAIL_LESS)
-    return refuse(c, "is a run: its tail is less");
+    return refuse(c, "is a run: tile it with `less`");
   if (is_jammed && c->at + 1 < n->loop_count &&
       n->loops[c->at + 1].run == NEST_TASK)
     return refuse(c, "has a task inside: only the last task can be tiled");

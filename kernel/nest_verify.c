@@ -74,8 +74,8 @@ static const char *check_runs(const Nest *n) {
     if (l->is_run && (l->run != NEST_SERIAL || l->tail != TAIL_LESS ||
                       nest_inner(n, j) == NO_LOOP))
       return arena_printf(n->arena,
-                          "loop %u: a run that is no serial loop of "
-                          "whole tiles",
+                          "loop %u: a run that is no serial loop with "
+                          "the tail `less`",
                           j);
     if (nest_indexes_accumulators(n, j) && !l->count)
       return arena_printf(n->arena,

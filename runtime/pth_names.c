@@ -14,6 +14,8 @@ enum {
   KEY_LIMIT_BYTES = 200, /* of storages, which are compared and looked up */
   /* All names may take this many bytes for each byte of the pickle. */
   NAME_BYTES_PER_VALUE = 64,
+  HEADER_MEMORY = 16, /* bytes of memory for which input_check_header_size
+                         counts a byte */
 };
 
 const char pth_wanted[] =
@@ -293,7 +295,7 @@ typedef struct Walk {
   PthFile *file;
   Buffer name;      /* of the value, NUL-terminated */
   uint32_t unnamed; /* keys of the value that no name may contain */
-  size_t values, name_bytes, pickle_bytes;
+  size_t values, name_bytes, tensor_bytes, pickle_bytes;
 } Walk;
 
 /* Names are copied, also for values that are no tensors. */
@@ -311,6 +313,14 @@ static bool count_value(Walk *w, Fault *fault) {
                      "its containers contain one another too often");
 }
 
+/* Two bytes of a pickle suffice for a tensor that another place shares. */
+static bool count_tensor(Walk *w, const PthTensor *t, Fault *fault) {
+  w->tensor_bytes += sizeof *t + w->name.len +
+                     (t->rank + 1) * (sizeof *t->shape + sizeof *t->strides);
+  return input_check_header_size(&w->file->in, w->tensor_bytes / HEADER_MEMORY,
+                                 fault);
+}
+
 static bool walk(Walk *w, const PickleValue *v, uint32_t depth, Fault *fault);
 
 static bool add_tensor(Walk *w, const PickleValue *v, Fault *fault) {
@@ -320,14 +330,15 @@ static bool add_tensor(Walk *w, const PickleValue *v, Fault *fault) {
   if (!read_tensor(file, v, &t, fault))
     return false;
   if (w->unnamed) {
-    input_fault(&file->in, fault, "the name of a tensor is empty");
-    fault_set_help(fault, "save it under a name that is not empty");
+    input_fault(&file->in, fault,
+                "the name of a tensor is empty or contains a NUL");
+    fault_set_help(fault, "save it under another name");
     return false;
   }
   if (utf8_valid_prefix(name, strlen(name)) < strlen(name))
     return input_fault(&file->in, fault, "the name of a tensor is no UTF-8");
   VEC_PUSH(file->arena, file->tensors, t);
-  return count_name(w, w->name.len, fault) &&
+  return count_tensor(w, &t, fault) && count_name(w, w->name.len, fault) &&
          (names_add(&file->names, name) || input_no_memory(&file->in, fault));
 }
 

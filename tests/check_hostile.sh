@@ -329,7 +329,9 @@ bomb fine small.png 'h, w, c' 16M
 bomb fine bomb.safetensors n
 bomb error bomb.safetensors n 4M
 bomb fine bomb.safetensors n 128M
-rm -f ./*.npz ./*.png ./*.safetensors
+cp "$here/tests/fuzz/seeds/pth/hostile_shared_tensors.pth" bomb.pth
+bomb error bomb.pth n 64M
+rm -f ./*.npz ./*.png ./*.safetensors ./*.pth
 
 # Fuzzer seeds, special files and truncated files as data: the result is an
 # error or a tensor.

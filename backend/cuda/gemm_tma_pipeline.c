@@ -256,7 +256,7 @@ static void put_stage_computed(Buffer *out, const GemmKernelSpec *t,
 }
 
 /* Waits until all stages are empty: the commits of tcgen05 arrive in shared
- * memory, also in that of other blocks, after their block has the products. */
+ * memory, also in that of the other blocks of a cluster. */
 static void put_producer_end(Buffer *out, const TmaPipeline *r) {
   buffer_printf(out,
                 "for (unsigned end = round + %uu; round < end; round++)\n"

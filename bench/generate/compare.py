@@ -128,13 +128,17 @@ def equal_start(left, right):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    p.add_argument("model")
-    p.add_argument("--axon", default=os.path.join(ROOT, "axon"))
-    p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--prompt", type=int, default=128, help="its tokens")
+    p.add_argument("model", help="a .gguf file")
+    p.add_argument("--axon", default=os.path.join(ROOT, "axon"),
+                   help="the program to time")
+    p.add_argument("--threads", type=int, default=os.cpu_count(),
+                   help="threads of both systems")
+    p.add_argument("--prompt", type=int, default=128,
+                   help="tokens of the prompt")
     p.add_argument("--tokens", type=int, default=64,
-                   help="of the answer, behind the first one")
-    p.add_argument("--rounds", type=int, default=5)
+                   help="tokens to generate after the first one")
+    p.add_argument("--rounds", type=int, default=5,
+                   help="repetitions; medians are printed")
     o = p.parse_args()
     o.model = os.path.realpath(o.model)
     with tempfile.TemporaryDirectory() as folder:

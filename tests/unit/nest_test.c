@@ -104,7 +104,8 @@ static const Refused refused[] = {
     {"parts i1", "i1 is not summed"},
     {"parts i2", "i2 has no constant number of iterations: tile it"},
     {"run i1", "i1 is not summed"},
-    {"tile i2 8; run i2.1; tile i2.1 3 if", "i2.1 is a run: its tail is less"},
+    {"tile i2 8; run i2.1; tile i2.1 3 if",
+     "i2.1 is a run: tile it with `less`"},
     {"tile i2 8; tile i2.1 3; run i2.1; unroll i2.1",
      "i2.1 is a run, which stays serial"},
     {"unroll i0; unroll i1; tile i2 8; order i2.1, i0, i1; run i2.1; "
