@@ -43,35 +43,6 @@ if grep -q avx512vl /proc/cpuinfo; then
     fail "the task of a convolution: $(grep gemm "$work/out")"
 fi
 
-# The chosen tasks of a matmul cost no more than others.  They are chosen as
-# they are counted: the right operand of this one is prepacked.
-cat >"$work/product.axn" <<'END'
-val x = normal (key 1) [1024, 1024]
-val y = normal (key 2) [1024, 1024]
-fun result () = x @ y
-END
-planned() { # planned OPTION...
-  AXON_CACHES=32768,1048576,33554432 AXON_THREADS=8 AXON_TARGET=cpu \
-    XDG_CACHE_HOME=$work "$AXON" plan --dry "$@" -e 'result ()' \
-    "$work/product.axn" 2>&1
-}
-model_time() {
-  grep -o '"model_seconds":[^,]*' | cut -d: -f2
-}
-if grep -q avx512vl /proc/cpuinfo; then
-  planned --schedule >"$work/chosen.axs"
-  planned --json >"$work/out"
-  grep -q '"packed":0,' "$work/out" || fail 'the operand is packed'
-  least=$(model_time <"$work/out")
-  for task in '66 64' '132 128' '258 128' '516 256'; do
-    sed "s/ rows=.*}/ rows=${task% *} columns=${task#* }}/" \
-      "$work/chosen.axs" >"$work/set.axs"
-    time=$(planned --json --schedules "$work/set.axs" | model_time)
-    awk -v a="$least" -v b="$time" 'BEGIN { exit !(a > 0 && a <= b) }' ||
-      fail "tasks of $task take $time s, less than those chosen, $least s"
-  done
-fi
-
 faulty() { # faulty WHAT WORDS: the tables of $work/tables have this fault
   TABLES=$work/tables "$here/bench/check_model.sh" >"$work/out" 2>&1 &&
     fail "$1 is accepted"

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/gemm_chooser.h"
+#include "backend/cpu/prepack.h"
 
 #include <math.h>
 
@@ -19,6 +20,7 @@ static GemmProblem problem_of(const Kernel *k, const Schedule *s,
   const LoopNest *loop = k->loops.at[loop_index];
   const GemmTiling *t = &s->gemm_tilings->by_loop[loop_index];
   GemmProblem g = gemm_problem(loop, t, s->width);
+  g.may_prepack_b = prepack_may_keep(loop, t, &t->b, t->n_axis);
   bool is_tile = s->task_kind == TASK_TILE;
   g.task_height =
       (int64_t)hint(k, is_tile ? s->task_height : s->last_axis_block);

@@ -20,9 +20,7 @@ GemmProblem gemm_problem(const LoopNest *loop, const GemmTiling *t,
                    .batch = 1,
                    .sharing = 1,
                    .lanes = lanes,
-                   .element_bytes = dtype_info[t->accumulator_dtype].bytes,
-                   .may_prepack_b =
-                       prepack_may_keep(loop, t, &t->b, t->n_axis)};
+                   .element_bytes = dtype_info[t->accumulator_dtype].bytes};
   for (uint32_t v = 0; v < loop->spatial_axes; v++) {
     if (v == t->m_axis || v == t->n_axis)
       continue;
