@@ -1,6 +1,7 @@
 #!/bin/bash
 # Judges the cost model by the recorded tables of bench/model, on any machine:
 #   make check-model
+#   bench/check_model.sh [--help]
 # For each table: the share of the pairs of schedules whose times differ by more
 # than 5 % that the model orders rightly (goal 0.90), and the time of the
 # schedule that it would choose over that of the fastest one (goal 1.05).
@@ -10,6 +11,11 @@
 # without Python or AVX-512 does not compare them.
 # BUILD is the build folder, AXON its program, TABLES the folder of the tables.
 set -eu
+if [ $# -gt 0 ]; then
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  [ "$*" = --help ] && exit
+  exit 2
+fi
 here=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$here}
 export AXON=${AXON:-$build/axon} TABLES=${TABLES:-$here/bench/model}
