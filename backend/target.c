@@ -81,7 +81,8 @@ bool target_check_settings(Fault *fault) {
   const char *sizes = env_setting("AXON_CACHES");
   if (sizes && !machine_read_caches(sizes, caches)) {
     fault_set(fault, "AXON_CACHES=%s is not the sizes of three caches", sizes);
-    fault_set_help(fault, "use the bytes of the levels 1, 2 and 3, such as "
+    fault_set_help(fault, "use the bytes of the levels 1, 2 and 3, none less "
+                          "than that before, such as "
                           "32768,1048576,33554432, or unset it (default: those "
                           "of this machine)");
     return false;

@@ -97,7 +97,7 @@ static void detect_caches(size_t cache[3]) {
 bool machine_read_caches(const char *text, size_t cache[3]) {
   unsigned long long of[3];
   int len = 0;
-  if (strchr(text, '-') ||
+  if (text[strspn(text, "0123456789,")] ||
       sscanf(text, "%llu,%llu,%llu%n", &of[0], &of[1], &of[2], &len) != 3 ||
       text[len] || !of[0] || of[0] > of[1] || of[1] > of[2] ||
       of[2] > MAX_CACHE_BYTES)

@@ -761,6 +761,16 @@ KERNEL(product_half) {
   ax_fence_async();     \
   TENSOR_SYNC();        \
   TENSOR_ADDRESS()
+#define TENSOR_CLUSTER_BEGIN()         \
+  TENSOR_MATRICES();                   \
+  (void)d;                             \
+  if (ax_warp() == 0)                  \
+    ax_tmem_alloc(TENSOR_PLACE, 32);   \
+  ax_fence_async();                    \
+  ax_tcgen05_fence_before();           \
+  ax_cluster_sync();                   \
+  ax_tcgen05_fence_after();            \
+  TENSOR_ADDRESS()
 #define TENSOR_MULTIPLY()                             \
   if (T == 0) {                                       \
     ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false); \
@@ -965,15 +975,7 @@ KERNEL(tensor_descriptor) {
 }
 /* Products arrive at the mbarriers of both blocks. */
 KERNEL(tensor_cast) {
-  TENSOR_MATRICES();
-  (void)d;
-  if (ax_warp() == 0)
-    ax_tmem_alloc(TENSOR_PLACE, 32);
-  ax_fence_async();
-  ax_tcgen05_fence_before();
-  ax_cluster_sync();
-  ax_tcgen05_fence_after();
-  TENSOR_ADDRESS();
+  TENSOR_CLUSTER_BEGIN();
   if (T == 0 && ax_cluster_rank() == 1) {
     ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false);
     ax_tcgen05_commit_cast(TENSOR_BAR, 3);
@@ -1002,15 +1004,7 @@ KERNEL(three_tensor_readers) {
 }
 /* The other block does not wait for the commit. */
 KERNEL(tensor_cast_unseen) {
-  TENSOR_MATRICES();
-  (void)d;
-  if (ax_warp() == 0)
-    ax_tmem_alloc(TENSOR_PLACE, 32);
-  ax_fence_async();
-  ax_tcgen05_fence_before();
-  ax_cluster_sync();
-  ax_tcgen05_fence_after();
-  TENSOR_ADDRESS();
+  TENSOR_CLUSTER_BEGIN();
   if (ax_cluster_rank() == 1) {
     if (T == 0) {
       ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false);

@@ -71,30 +71,30 @@ static void free_request(Request *r) {
   mem_free(r->rows);
 }
 
-/* Requests take turns, whatever they still have to do. */
-static void test_turns(void **state) {
+/* Requests are served round-robin, whatever they still have to do. */
+static void test_round_robin(void **state) {
   (void)state;
   Server s = {0};
   Request a, b;
   ServeTexts texts;
   float rows[AT_ONCE][WIDTH];
-  int64_t count = 0, turn = 0;
-  static const int64_t turns[] = {1, 2, 1, 2, 1, 2};
+  int64_t count = 0, step = 0;
+  static const int64_t served[] = {1, 2, 1, 2, 1, 2};
   fill_request(&a, 1);
   fill_request(&b, 2);
   pthread_mutex_init(&s.lock, NULL);
   embedding_new(&s);
   s.running = &a;
   a.next = &b;
-  for (;; turn++) {
+  for (;; step++) {
     server_next_texts(&s, rows[0], count, WIDTH, &texts);
     if (!texts.texts)
       break;
-    assert_true(turn < (int64_t)ARRAY_LEN(turns));
-    assert_ptr_equal(texts.ids, turns[turn] == 1 ? a.tokens : b.tokens);
+    assert_true(step < (int64_t)ARRAY_LEN(served));
+    assert_ptr_equal(texts.ids, served[step] == 1 ? a.tokens : b.tokens);
     count = compute(&texts, rows);
   }
-  assert_int_equal(turn, ARRAY_LEN(turns));
+  assert_int_equal(step, ARRAY_LEN(served));
   assert_int_equal(s.metrics.texts, 2 * TEXTS);
   check_rows(&a);
   check_rows(&b);
@@ -105,6 +105,6 @@ static void test_turns(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_turns)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_robin)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
