@@ -263,8 +263,10 @@ static bool compile(const BuildOutput *t, const char *folder,
                                  NULL};
        *w; w++)
     add_word(&cc, *w);
-  if (shared || has_extension(t, ""))
+  if (shared || has_extension(t, "")) {
     add_word(&cc, "-lm");
+    add_word(&cc, "-Wl,-z,noseparate-code"); /* see backend/cpu/toolchain.c */
+  }
   if (shared && t->arch_count)
     add_word(&cc, "-ldl");
   if (!run_command(session, &cc) || !output_exists(&cc, produced_path))

@@ -47,6 +47,12 @@ kernels=$(find "$XDG_CACHE_HOME/axon" -name '*.so' | wc -l)
 [ "$kernels" -gt 0 ] || fail 'the cache is empty'
 shows list "^$kernels kernels?, .*; limit 512.0 MiB$"
 shows intact "^$kernels kernels?, .*: no damaged entries$" verify
+# The constants of a kernel are in the same mapping as its code
+# (backend/cpu/toolchain.c).
+for file in "$XDG_CACHE_HOME"/axon/cpu/*.so; do
+  readelf -lW "$file" | grep -Eq '^ *LOAD.* R +0x' &&
+    fail "$file: a segment is neither code nor data"
+done
 mode=$(stat -c %a "$XDG_CACHE_HOME/axon")
 [ "$mode" = 700 ] || fail "the folder has mode $mode"
 
