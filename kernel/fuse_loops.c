@@ -385,6 +385,7 @@ static bool ops_equal(const KernelOp *x, const KernelOp *y) {
   case KOP_SELECT:
   case KOP_CONVERT:
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     return true;
   }
   return false;

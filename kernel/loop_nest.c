@@ -36,6 +36,7 @@ bool kernel_op_equivalent(const KernelOp *x, const KernelOp *y) {
   case KOP_RANDOM:
     return x->op == y->op && memcmp(&x->key, &y->key, sizeof x->key) == 0;
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     break;
   }
   return false;

@@ -33,7 +33,7 @@ static void print_op(Buffer *out, const LoopNest *loop, uint32_t at) {
     print_affine(out, s->affine);
     break;
   case KOP_LOAD:
-    buffer_printf(out, "in%u[", s->input);
+    buffer_printf(out, "in%u%s[", s->input, s->packed_bytes ? "*4" : "");
     print_affine(out, s->address);
     for (uint32_t j = 0; j < s->checked_index_count; j++)
       buffer_printf(out, " + %lld*(%%%u < %lld)",
@@ -59,6 +59,9 @@ static void print_op(Buffer *out, const LoopNest *loop, uint32_t at) {
     break;
   case KOP_PACK_BF16X2:
     buffer_puts(out, "pair");
+    break;
+  case KOP_DOT_BYTES:
+    buffer_puts(out, "dot");
     break;
   }
   for (uint32_t j = 0; j < s->arg_count; j++)

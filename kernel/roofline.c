@@ -24,6 +24,7 @@ static double op_cost(const KernelOp *s) {
   case KOP_SELECT:
   case KOP_CONVERT:
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     return 1;
   case KOP_RANDOM:
     return RANDOM_COST;

@@ -199,6 +199,7 @@ static uint32_t find_outside_value(Trimmer *l, uint32_t loop_index,
     return outside_value_of_op(l, loop_index, s);
   case KOP_RANDOM:
   case KOP_PACK_BF16X2: /* backends create it later */
+  case KOP_DOT_BYTES:
     break;
   }
   return NO_OUTSIDE_VALUE;

@@ -119,6 +119,7 @@ static bool arg_count_fits(const KernelOp *op) {
   case KOP_RANDOM:
     return op->arg_count == 1;
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     return op->arg_count == 2;
   }
   return false;
@@ -177,6 +178,7 @@ static bool check_op(const Verifier *v, uint32_t at) {
   case KOP_CONVERT:
   case KOP_RANDOM:
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     break;
   }
   return true;

@@ -65,6 +65,7 @@ static void hash_op(Buffer *b, const KernelOp *s, KeyKind kind) {
   case KOP_SELECT:
   case KOP_CONVERT:
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     break;
   }
 }

@@ -161,6 +161,7 @@ static void count_op(NestCount *c, uint32_t op, CostBody *body) {
   case KOP_SELECT:
   case KOP_CONVERT:
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     body->vectors += times;
     break;
   case KOP_RANDOM:

@@ -115,6 +115,13 @@ void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
                      const char *at, bool masked) {
   const char *x = emit_vector(e, f->output->value_op, f->class);
   const char *acc = format(e, "acc%u%s", f->id, at);
+  const KernelOp *s = &e->loop->ops.at[f->output->value_op];
+  if (s->kind == KOP_DOT_BYTES && !masked) {
+    buffer_printf(out, "%s = dot_bytes(%s, %s, %s);\n", acc,
+                  emit_vector(e, s->args[0], 'i'),
+                  emit_vector(e, s->args[1], 'i'), acc);
+    return;
+  }
   if (f->position) {
     buffer_printf(out, "%s(&%s, &at%u%s, %s, %s, LIVE);\n",
                   accumulator_arg_function(e, f), acc, f->id, at, x,

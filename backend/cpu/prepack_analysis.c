@@ -29,6 +29,7 @@ static bool is_call_invariant(const LoopNest *loop, const KernelOp *s,
   case KOP_SELECT:
   case KOP_CONVERT:
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     return true;
   case KOP_LOAD_LOCAL:
   case KOP_RANDOM:

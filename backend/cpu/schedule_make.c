@@ -25,6 +25,7 @@ bool schedule_make(const FusionGroup *c, Kernel *k, uint32_t bytes,
       schedule_is_given(c, bytes) ? schedule_find(c, NULL) : NULL;
   const char *text = e ? e->text : schedule_source ? schedule_source(k) : NULL;
   uint32_t at;
+  kernel_pack_bytes(k);
   if (!text) {
     schedule_choose(k, bytes, may_use_bytes, s);
     return true;

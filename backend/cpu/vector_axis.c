@@ -82,6 +82,7 @@ static bool op_fits_bytes(const KernelOp *s, uint32_t v) {
   case KOP_SELECT:
   case KOP_RANDOM:
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     return false;
   }
   return false;

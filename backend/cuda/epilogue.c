@@ -260,6 +260,7 @@ bool cuda_is_speculatable(const KernelOp *s) {
   case KOP_LOAD:
   case KOP_RANDOM:
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     break;
   }
   return false;

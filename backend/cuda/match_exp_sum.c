@@ -29,6 +29,7 @@ static bool is_comparable(const KernelOp *s) {
     return true;
   case KOP_RANDOM:
   case KOP_PACK_BF16X2:
+  case KOP_DOT_BYTES:
     break;
   }
   return false;

@@ -251,9 +251,15 @@ static const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s) {
   return d->emit_next_row_prefetch ? d->emit_next_row_prefetch(e, s) : NULL;
 }
 
+/* A pointer to the elements of an input that a load reads. */
+static const char *input_pointer(Emitter *e, const KernelOp *s) {
+  return format(e, s->packed_bytes ? "((const quads *)p%u)" : "p%u", s->input);
+}
+
 void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
   const char *base = emit_affine(e, s->address);
   const char *name = dtype_info[s->dtype].name;
+  const char *from_input = input_pointer(e, s);
   int64_t stride = s->address->coef[e->vector_axis];
   bool has_varying_index = false;
   for (uint32_t j = 0; j < s->checked_index_count; j++) {
@@ -271,7 +277,7 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
   if (!e->ops.varies[op_index]) {
     emit_define(
         e, op_index,
-        emit_element_load(e, s->dtype, format(e, "p%u", s->input), base));
+        emit_element_load(e, s->dtype, from_input, base));
     return;
   }
   if (!has_varying_index && quotients_are_uniform(e, s->address) &&
@@ -279,14 +285,14 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
     emit_define_loaded(
         e, op_index,
         emit_transposed_read(e, s->dtype, e->ops.classes[op_index],
-                             format(e, "p%u + %s", s->input, base),
+                             format(e, "%s + %s", from_input, base),
                              emit_int(e, stride)));
     return;
   }
   if (!has_varying_index && quotients_are_uniform(e, s->address)) {
     bool row = stride == 1 && s->checked_index_count;
     const char *from = row ? emit_row_pointer(e, s, base)
-                           : format(e, "p%u + %s + %s", s->input, base,
+                           : format(e, "%s + %s + %s", from_input, base,
                                     lane_offset(e, stride));
     const char *prefetched = row ? emit_gather_prefetch(e, s) : NULL;
     if (prefetched)

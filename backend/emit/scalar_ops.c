@@ -620,6 +620,14 @@ static void emit_pack_bf16x2(Emitter *e, uint32_t op_index, const KernelOp *s) {
               e->ops.varies[op_index] ? x : format(e, "first_i(%s)", x));
 }
 
+static void emit_dot_bytes(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  const char *x =
+      format(e, "dot_bytes(%s, %s, splat_i(0))",
+             emit_vector(e, s->args[0], 'i'), emit_vector(e, s->args[1], 'i'));
+  emit_define(e, op_index,
+              e->ops.varies[op_index] ? x : format(e, "first_i(%s)", x));
+}
+
 /* ---- operations of a loop ---- */
 
 static void emit_op(Emitter *e, uint32_t op_index) {
@@ -655,6 +663,9 @@ static void emit_op(Emitter *e, uint32_t op_index) {
     break;
   case KOP_PACK_BF16X2:
     emit_pack_bf16x2(e, op_index, s);
+    break;
+  case KOP_DOT_BYTES:
+    emit_dot_bytes(e, op_index, s);
     break;
   }
 }
