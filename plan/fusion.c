@@ -237,6 +237,15 @@ static double node_bytes_hint(const Graph *g, const Node *n) {
   return node_element_hint(g, n) * dtype_info[n->dtype].bytes;
 }
 
+/* Bytes that n reads for operand x, if each of its iterations reads one element
+ * of x. */
+static double read_bytes(const Plan *plan, const Node *n, const Node *x) {
+  double all = node_is_materialized(x) ? node_bytes_hint(plan->graph, x)
+                                       : plan_node_of(plan, x)->input_bytes,
+         some = node_element_hint(plan->graph, n) * dtype_info[x->dtype].bytes;
+  return all < some ? all : some;
+}
+
 static bool is_externally_held(const PlanNode *p) {
   return p->node->refs > p->plan_refs + 1; /* 1 is the reference of the plan */
 }
@@ -279,9 +288,7 @@ static void estimate_recompute_costs(const Plan *plan) {
           !x || node_is_materialized(x) ||
           plan_node_of(plan, x)->only_materialized_inputs;
       if (x && x != n->guard && p->input_bytes < MAX_WORK)
-        p->input_bytes += node_is_materialized(x)
-                              ? node_bytes_hint(plan->graph, x)
-                              : plan_node_of(plan, x)->input_bytes;
+        p->input_bytes += read_bytes(plan, n, x);
       p->only_smaller_inputs &= !x || is_much_smaller(plan, x, n) ||
                                 (!node_is_materialized(x) &&
                                  plan_node_of(plan, x)->only_smaller_inputs);
@@ -378,25 +385,38 @@ static bool contains_read(const FusedBody *body, uint32_t at, uint32_t read,
   return false;
 }
 
-/* True if only one factor of a summed product depends on the read.  *once: this
- * factor lacks an axis of the result. */
-static bool is_in_one_factor(const Plan *plan, const NodeUse *i, bool *once) {
+static bool op_contains_read(const Plan *plan, const NodeUse *i, uint32_t at) {
+  bool *seen = NEW_ARRAY(plan->arena, bool, i->body->ops.len);
+  return contains_read(i->body, at, i->read_op, seen);
+}
+
+/* The term of a sum of terms on which the read is, if it is on one of them. */
+static const BodyOp *find_term(const Plan *plan, const NodeUse *i,
+                               uint32_t at) {
   const FusedBody *body = i->body;
-  const BodyOp *value =
-      &body->ops.at[fused_body_resolve(body, body->value_op)].body_op;
-  if (body->reduce != PRIM_SUM || value->kind != BODY_OP ||
-      value->op != PRIM_MUL)
-    return false;
-  uint32_t count = 0, factor = 0;
-  for (uint32_t j = 0; j < 2; j++) {
-    bool *seen = NEW_ARRAY(plan->arena, bool, body->ops.len);
-    if (!contains_read(body, value->args[j], i->read_op, seen))
-      continue;
-    count++;
-    factor = value->args[j];
+  const BodyOp *c = &body->ops.at[fused_body_resolve(body, at)].body_op;
+  while (c->kind == BODY_OP && (c->op == PRIM_ADD || c->op == PRIM_SUB)) {
+    bool left = op_contains_read(plan, i, c->args[0]);
+    if (left && op_contains_read(plan, i, c->args[1]))
+      return NULL;
+    at = c->args[left ? 0 : 1];
+    c = &body->ops.at[fused_body_resolve(body, at)].body_op;
   }
-  *once = count == 1 && lacks_output_axis(plan, body, factor);
-  return count == 1;
+  return c;
+}
+
+/* True if only one factor of a product depends on the read, and the body sums
+ * such products, or sums of such.  *once: this factor lacks an axis of the
+ * result. */
+static bool is_in_one_factor(const Plan *plan, const NodeUse *i, bool *once) {
+  if (i->body->reduce != PRIM_SUM)
+    return false;
+  const BodyOp *term = find_term(plan, i, i->body->value_op);
+  if (!term || term->kind != BODY_OP || term->op != PRIM_MUL)
+    return false;
+  bool left = op_contains_read(plan, i, term->args[0]);
+  *once = lacks_output_axis(plan, i->body, term->args[left ? 0 : 1]);
+  return !left || !op_contains_read(plan, i, term->args[1]);
 }
 
 /* True if p is computed from tensors of at most half of its bytes, such as
