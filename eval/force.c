@@ -193,8 +193,9 @@ typedef struct ForceWork {
   Eval *vm;
   /* Skip nodes that a kernel of their consumer has computed. */
   bool skip_inlined;
-  int64_t max_elements; /* skip larger nodes */
-  size_t max_values;    /* look at no more values */
+  bool collects_symbolic; /* also nodes with indices of loops */
+  int64_t max_elements;   /* skip larger nodes */
+  size_t max_values;      /* look at no more values */
   Node **nodes;
   size_t count, cap;
   Value *worklist; /* borrowed; a worklist, since a value can be deeper than the
@@ -226,7 +227,8 @@ static void push_values(ForceWork *work, const Value *at, uint32_t len) {
 }
 
 static bool is_wanted(const ForceWork *work, const Node *n) {
-  return !n->data && !n->free_count && !(work->skip_inlined && n->inlined) &&
+  return !n->data && (work->collects_symbolic || !n->free_count) &&
+         !(work->skip_inlined && n->inlined) &&
          node_element_count(n) <= work->max_elements;
 }
 
@@ -277,6 +279,26 @@ static void force_values(Eval *vm, Value a, Value b, bool skip_inlined) {
     collect_deferred(&work);
     if (work.count)
       vm_force(vm, (uint32_t)work.count, work.nodes);
+    trap_end(&trap);
+    release_work(&work);
+    return;
+  }
+  release_work(&work);
+  trap_raise(trap.kind);
+}
+
+/* A node of a traced loop has no value yet: the plan stores it in each
+ * iteration. */
+void vm_force_in_loop(Eval *vm, Value v) {
+  ForceWork work = {
+      .vm = vm, .max_elements = INT64_MAX, .max_values = SIZE_MAX};
+  Trap trap;
+  if (TRAP_SET(trap) == FAIL_NONE) {
+    work.collects_symbolic = true;
+    push_values(&work, &v, 1);
+    collect_deferred(&work);
+    for (size_t k = 0; k < work.count; k++)
+      work.nodes[k]->is_forced = work.nodes[k]->kind == NODE_COMP;
     trap_end(&trap);
     release_work(&work);
     return;

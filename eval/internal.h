@@ -607,6 +607,7 @@ void vm_force_not_inlined(Eval *vm, Value v);
 static inline bool vm_must_defer(const Eval *vm) {
   return vm->symbolic_run_count || vm->graph.guard || vm_is_aot_tracing(vm);
 }
+void vm_force_in_loop(Eval *vm, Value v);
 void vm_force_if_pending(Eval *vm, Value state, Value condition);
 /* Called after the end of a call, and at a function's tail call of itself, if
  * that frame made many nodes.  Force the values on the stack if the function is

@@ -187,6 +187,8 @@ PRIM(prim_trace) {
 PRIM(prim_force) {
   UNUSED;
   Value v = args[0];
+  if (vm->symbolic_run_count && vm->symbolic_runs[0].is_traced_loop)
+    vm_force_in_loop(vm, v);
   if (vm_must_defer(vm) || vm_is_aot_tracing(vm))
     return value_retain(v);
   Trap trap;

@@ -237,11 +237,15 @@ static double node_bytes_hint(const Graph *g, const Node *n) {
   return node_element_hint(g, n) * dtype_info[n->dtype].bytes;
 }
 
+static bool will_be_stored(const Node *n) {
+  return node_is_materialized(n) || n->is_forced;
+}
+
 /* Bytes that n reads for operand x, if each of its iterations reads one element
  * of x. */
 static double read_bytes(const Plan *plan, const Node *n, const Node *x) {
-  double all = node_is_materialized(x) ? node_bytes_hint(plan->graph, x)
-                                       : plan_node_of(plan, x)->input_bytes,
+  double all = will_be_stored(x) ? node_bytes_hint(plan->graph, x)
+                                 : plan_node_of(plan, x)->input_bytes,
          some = node_element_hint(plan->graph, n) * dtype_info[x->dtype].bytes;
   return all < some ? all : some;
 }
@@ -285,7 +289,7 @@ static void estimate_recompute_costs(const Plan *plan) {
       p->only_indices &= !x || (!node_is_materialized(x) &&
                                 plan_node_of(plan, x)->only_indices);
       p->only_materialized_inputs &=
-          !x || node_is_materialized(x) ||
+          !x || will_be_stored(x) ||
           plan_node_of(plan, x)->only_materialized_inputs;
       if (x && x != n->guard && p->input_bytes < MAX_WORK)
         p->input_bytes += read_bytes(plan, n, x);
@@ -661,7 +665,9 @@ static const char *materialize_reason(const Plan *plan, const PlanNode *p) {
   if (p->root)
     return "the program needs its value";
   if (p->required)
-    return "it is a condition, or an operation needs all of it";
+    return p->node->is_forced
+               ? "the program forces it"
+               : "it is a condition, or an operation needs all of it";
   if (n->kind != NODE_COMP)
     return "not an elementwise operation";
   if (n->reduce != PRIM_NONE)
@@ -859,6 +865,8 @@ void plan_fuse(Plan *plan, uint32_t count, Node *const *roots) {
     collect_pending(plan, roots[k]);
   count_plan_refs(plan);
   estimate_recompute_costs(plan);
+  for (uint32_t k = 0; k < plan->nodes.len; k++)
+    plan->nodes.at[k]->required = plan->nodes.at[k]->node->is_forced;
   for (uint32_t k = 0; k < count; k++)
     if (!node_is_materialized(roots[k])) {
       plan_node_of(plan, roots[k])->root = true;

@@ -194,9 +194,10 @@ static void append_index_map(KeyBuilder *w, const Node *n, const Node *x) {
 static void append_node(KeyBuilder *w, Node *n) {
   PlanKey *o = w->key;
   o->uncacheable |= n->kind != NODE_COMP && n->kind != NODE_OPAQUE;
-  append_halves(
-      o, (uint64_t)n->kind << 16 | (uint64_t)n->dtype << 8 | n->speculatable,
-      n->body_op_count);
+  append_halves(o,
+                (uint64_t)n->kind << 16 | (uint64_t)n->dtype << 8 |
+                    (uint64_t)n->is_forced << 1 | n->speculatable,
+                n->body_op_count);
   append_halves(o, n->span.start, n->span.end);
   append_halves(o, n->span.file, (uint32_t)n->reduce);
   if (w->graph->schedules)

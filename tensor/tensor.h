@@ -151,6 +151,7 @@ struct Node {
   bool speculatable; /* running it cannot fail, for any values of its free
                         indices */
   bool inlined;      /* a kernel computed it for its consumers only */
+  bool is_forced;    /* in a traced loop: each iteration stores it */
 
   /* For each own axis: its row length if it is ragged (ragged.c), or NULL.
    * NULL: no axis is ragged.  Counted references. */
