@@ -286,20 +286,20 @@ static void estimate_recompute_costs(const Plan *plan) {
         n->kind == NODE_COMP && n->reduce == PRIM_NONE;
     for (uint32_t j = 0; j < operand_count(n); j++) {
       const Node *x = operand(n, j);
-      p->only_indices &= !x || (!node_is_materialized(x) &&
-                                plan_node_of(plan, x)->only_indices);
+      p->only_indices &=
+          !x || (!will_be_stored(x) && plan_node_of(plan, x)->only_indices);
       p->only_materialized_inputs &=
           !x || will_be_stored(x) ||
           plan_node_of(plan, x)->only_materialized_inputs;
       if (x && x != n->guard && p->input_bytes < MAX_WORK)
         p->input_bytes += read_bytes(plan, n, x);
-      p->only_smaller_inputs &= !x || is_much_smaller(plan, x, n) ||
-                                (!node_is_materialized(x) &&
-                                 plan_node_of(plan, x)->only_smaller_inputs);
-      if (x && !node_is_materialized(x) &&
+      p->only_smaller_inputs &=
+          !x || is_much_smaller(plan, x, n) ||
+          (!will_be_stored(x) && plan_node_of(plan, x)->only_smaller_inputs);
+      if (x && !will_be_stored(x) &&
           !is_worth_keeping(plan, plan_node_of(plan, x)))
         p->recompute_cost += plan_node_of(plan, x)->recompute_cost;
-      if (x && !node_is_materialized(x) && x->kind == NODE_COMP &&
+      if (x && !will_be_stored(x) && x->kind == NODE_COMP &&
           x->reduce == PRIM_NONE && !is_much_smaller(plan, x, n))
         p->pointwise_cost += plan_node_of(plan, x)->pointwise_cost;
     }

@@ -622,6 +622,18 @@ static void merge_groups(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b,
   move_dead_candidates(c, a, d);
 }
 
+static bool reads_forced(FusionPlanner *c, const GroupBuilder *a,
+                         const GroupBuilder *b) {
+  for (uint32_t k = 0; k < b->candidates.len; k++) {
+    const PlanNode *p = b->candidates.at[k]->plan_node;
+    for (uint32_t j = 0; j < p->inputs.len; j++)
+      if (p->inputs.at[j]->node->is_forced &&
+          planner_input_group(c, b->candidates.at[k], j) == a)
+        return true;
+  }
+  return false;
+}
+
 /* Returns why b, which reads a, is not merged with it; NULL: they can merge
  * along the axis map. */
 static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
@@ -633,6 +645,8 @@ static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
     return "this is not a kernel";
   if (a->accumulated_axes)
     return "it is complete only after all rows";
+  if (reads_forced(c, a, b))
+    return "the program forces it";
   if (b->recomputes)
     return "each matmul computes the large matrix that it reads again";
   if (a->candidates.len + b->candidates.len > MAX_GROUP_NODES)
