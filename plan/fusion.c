@@ -394,33 +394,32 @@ static bool op_contains_read(const Plan *plan, const NodeUse *i, uint32_t at) {
   return contains_read(i->body, at, i->read_op, seen);
 }
 
-/* The term of a sum of terms on which the read is, if it is on one of them. */
-static const BodyOp *find_term(const Plan *plan, const NodeUse *i,
-                               uint32_t at) {
-  const FusedBody *body = i->body;
-  const BodyOp *c = &body->ops.at[fused_body_resolve(body, at)].body_op;
-  while (c->kind == BODY_OP && (c->op == PRIM_ADD || c->op == PRIM_SUB)) {
-    bool left = op_contains_read(plan, i, c->args[0]);
-    if (left && op_contains_read(plan, i, c->args[1]))
-      return NULL;
-    at = c->args[left ? 0 : 1];
-    c = &body->ops.at[fused_body_resolve(body, at)].body_op;
+/* True if the value is a product of which one factor depends on the read, or a
+ * sum of such products and of others.  *once: each such factor lacks an axis of
+ * the result. */
+static bool is_in_factors(const Plan *plan, const NodeUse *i, uint32_t at,
+                          bool *once) {
+  const BodyOp *c = &i->body->ops.at[fused_body_resolve(i->body, at)].body_op;
+  bool is_sum = c->op == PRIM_ADD || c->op == PRIM_SUB;
+  if (c->kind != BODY_OP || (!is_sum && c->op != PRIM_MUL))
+    return false;
+  bool has[2];
+  for (uint32_t j = 0; j < 2; j++)
+    has[j] = op_contains_read(plan, i, c->args[j]);
+  for (uint32_t j = 0; j < 2; j++) {
+    if (is_sum && has[j] && !is_in_factors(plan, i, c->args[j], once))
+      return false;
+    if (!is_sum && has[j])
+      *once &= lacks_output_axis(plan, i->body, c->args[j]);
   }
-  return c;
+  return is_sum || has[0] != has[1];
 }
 
-/* True if only one factor of a product depends on the read, and the body sums
- * such products, or sums of such.  *once: this factor lacks an axis of the
- * result. */
+/* True if the body sums such values. */
 static bool is_in_one_factor(const Plan *plan, const NodeUse *i, bool *once) {
-  if (i->body->reduce != PRIM_SUM)
-    return false;
-  const BodyOp *term = find_term(plan, i, i->body->value_op);
-  if (!term || term->kind != BODY_OP || term->op != PRIM_MUL)
-    return false;
-  bool left = op_contains_read(plan, i, term->args[0]);
-  *once = lacks_output_axis(plan, i->body, term->args[left ? 0 : 1]);
-  return !left || !op_contains_read(plan, i, term->args[1]);
+  *once = true;
+  return i->body->reduce == PRIM_SUM &&
+         is_in_factors(plan, i, i->body->value_op, once);
 }
 
 /* True if p is computed from tensors of at most half of its bytes, such as
