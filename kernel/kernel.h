@@ -102,8 +102,9 @@ typedef enum KernelOpKind {
                   the element */
   KOP_PACK_BF16X2, /* args[0] and args[1], two bf16 values, in the halves of one
                       i32; only backends create it */
-  KOP_DOT_BYTES, /* the sum of four products of the unsigned bytes of args[0] and
-                    the signed ones of args[1], an i32; backends create it */
+  KOP_DOT_BYTES,   /* the sum of four products of the unsigned bytes of args[0]
+                      and the signed ones of args[1], an i32; only backends create
+                      it */
 } KernelOpKind;
 
 /* An index of a load with a bounds check.  Generated code checks it against the
@@ -137,8 +138,8 @@ typedef struct KernelOp {
       uint32_t source_output; /* KOP_LOAD_LOCAL */
       AffineExpr *address;    /* elements */
       bool packed_pairs;      /* loads two 16-bit elements as one of 32 bits */
-      bool packed_bytes; /* loads four bytes as one element of 32 bits; the
-                            address counts those */
+      bool packed_bytes;      /* loads four bytes as one element of 32 bits; the
+                                 address counts those */
       /* Elements of a row that is loaded in pairs; 0: the number is even. */
       int64_t packed_elements;
       uint32_t checked_index_count; /* KOP_LOAD */

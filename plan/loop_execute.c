@@ -223,9 +223,8 @@ static void classify_node(LoopExecution *l, Node *n) {
     keep_in_body(l, n);
   } else if (varies) {
     Node *all = n->data ? NULL : node_row_source(n, l->iteration->index);
-    bool formula =
-        n->kind == NODE_COMP && n->reduce == PRIM_NONE &&
-        (!n->guard || iteration_axis(l, n->guard) == UINT32_MAX);
+    bool formula = n->kind == NODE_COMP && n->reduce == PRIM_NONE &&
+                   (!n->guard || iteration_axis(l, n->guard) == UINT32_MAX);
     if (all || n->data || !formula || !is_per_iteration(l, n))
       add_scanned_input(l, n, all);
     else

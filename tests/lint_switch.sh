@@ -53,7 +53,7 @@ complain 'a reduction by name' \
 
 # Contractions, moments and attention are sums of products.
 sums='backend/cuda/emit_kernel.c|backend/cuda/match_exp_sum.c'
-sums+='|kernel/nest_steps.c|backend/cpu/unroll_and_jam.c'
+sums+='|kernel/byte_dot.c|kernel/nest_steps.c|backend/cpu/unroll_and_jam.c'
 sums+='|plan/fusion.c|kernel/match_contraction.c|kernel/online_reduction.c'
 sums+='|kernel/trim_no_ops.c|kernel/match_attention.c|tensor/build_compute.c'
 sums+='|tensor/moments.c|tensor/build_contraction.c|tensor/contraction_order.c'

@@ -275,9 +275,7 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
     return;
   }
   if (!e->ops.varies[op_index]) {
-    emit_define(
-        e, op_index,
-        emit_element_load(e, s->dtype, from_input, base));
+    emit_define(e, op_index, emit_element_load(e, s->dtype, from_input, base));
     return;
   }
   if (!has_varying_index && quotients_are_uniform(e, s->address) &&

@@ -117,8 +117,7 @@ bool emit_is_masked_load(const Emitter *e, uint32_t at) {
   if (s->kind != KOP_SELECT || !e->ops.varies[at])
     return false;
   const KernelOp *read = &e->loop->ops.at[s->args[1]];
-  return read->kind == KOP_LOAD && !read->packed_pairs &&
-         !read->packed_bytes &&
+  return read->kind == KOP_LOAD && !read->packed_pairs && !read->packed_bytes &&
          read->dtype == s->dtype && has_one_use(e->loop, s->args[1]) &&
          is_in_bounds_where(e, read, s->args[0]);
 }
