@@ -199,6 +199,8 @@ static const char *lanes(StepContext *c) {
     return refuse(c, "are lanes, whose tail is less or mask");
   if (nest_lanes(n) != NO_LOOP)
     return refuse(c, "cannot be lanes: another loop is");
+  if (loop_has_states(n->spec) && nest_axis_is_reduced(n, l->axis))
+    return refuse(c, "cannot be lanes: each iteration needs the state before");
   if (c->at + 1 != n->loop_count)
     return refuse(c, "is not the innermost loop: order it first");
   l->run = NEST_LANES;

@@ -155,6 +155,8 @@ static const Refused refused_of_states[] = {
     {"tasks i0; tasks i1; tile i2 8; tasks i2.1",
      "i2.1 is summed: tasks may have parts of it, after a tile, if the "
      "reduction is associative"},
+    {"tile i2 8 peel; lanes i2",
+     "i2 cannot be lanes: each iteration needs the state before"},
     {"poll i1", "i1 is no loop over the iterations of a recurrence"},
     {"poll i2", "i2 would test for an interrupt in each iteration: write "
                 "`tile A n less` first, and poll the outer piece"},
