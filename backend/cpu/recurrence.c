@@ -7,6 +7,7 @@
 #include "backend/cpu/kernel_cache.h"
 #include "backend/cpu/library_ops.h"
 #include "backend/cpu/nest_choose.h"
+#include "backend/cpu/vector_axis.h"
 #include "kernel/verify.h"
 #include "support/arena.h"
 
@@ -205,20 +206,14 @@ static Kernel *build_kernel(Recurrence *o, Graph *g) {
 
 /* ---- schedule ---- */
 
-static uint32_t choose_width(const Recurrence *o) {
-  uint32_t bytes = cpu_vector_bytes(), number = 4;
-  for (uint32_t k = 0; k < o->loop->ops.len; k++)
-    if (dtype_info[o->loop->ops.at[k].dtype].bytes == 8)
-      number = 8;
-  return bytes / number ? bytes / number : 1;
-}
-
 /* Vectors lie along the elements if they fill one. */
 static void choose_schedule(const Recurrence *o, const Kernel *k, Schedule *s) {
   bool has_elements = o->element_axis != NO_AXIS;
-  uint32_t width = choose_width(o);
+  uint32_t bytes = cpu_vector_bytes(),
+           width = bytes / (vector_axis_needs_64bit(k, NULL) ? 8 : 4);
+  width = width ? width : 1;
   bool is_vectorized = state_elements(o->node) >= width && width > 1;
-  *s = (Schedule){.vector_bytes = cpu_vector_bytes(),
+  *s = (Schedule){.vector_bytes = bytes,
                   .task_kind = has_elements ? TASK_COLUMNS : TASK_POINT,
                   .width = width,
                   .last_axis_block =
