@@ -93,7 +93,9 @@ typedef enum KernelOpKind {
   KOP_AFFINE,     /* affine, an i64 */
   KOP_LOAD,       /* inputs[input] at address, plus the checked indices */
   KOP_LOAD_LOCAL, /* output source_output of loop source_loop in this iteration
-                     of the parallel axes, at address among its local values */
+                     of the parallel axes, at address among its local values.
+                     Of its own loop: a state, before this iteration; the
+                     address is the number of the iteration */
   KOP_MAP,        /* op of args */
   KOP_SELECT,  /* args[0] ? args[1] : args[2]; the loads of the other side may
                   be out of bounds */
@@ -158,9 +160,13 @@ static inline AffineExpr *kernel_op_affine(const KernelOp *s) {
 
 typedef struct LoopOutput {
   Node *node;
-  PrimId reduce; /* PRIM_NONE: one value per iteration of all axes */
+  /* PRIM_NONE: one value per iteration of all axes.  PRIM_FOLD: a state, whose
+   * first value is initial_op, and which each iteration of the reduced axes, in
+   * order, replaces by value_op. */
+  PrimId reduce;
   Dtype dtype;
   uint32_t value_op;        /* the op that is stored or reduced */
+  uint32_t initial_op;      /* PRIM_FOLD */
   AffineExpr *global_index; /* element of the node's tensor; NULL: not stored */
   /* Element among the local values of one iteration of the parallel axes; NULL:
    * no later loop reads the output. */
@@ -306,6 +312,8 @@ bool kernel_has_empty_input(const Kernel *k);
 /* Product of the hints of axes from .. to - 1. */
 double loop_iterations_hint(const LoopNest *loop, uint32_t from, uint32_t to);
 int64_t loop_extent_hint(const LoopNest *loop, uint32_t v);
+/* True if an output is a state. */
+bool loop_has_states(const LoopNest *loop);
 /* The product of the hints of `count` axes. */
 double loop_axes_hint(const LoopNest *loop, uint32_t count,
                       const uint32_t *axes);

@@ -69,6 +69,13 @@ LoopNest *loop_clone(Arena *arena, const LoopNest *from) {
   return to;
 }
 
+bool loop_has_states(const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    if (loop->outputs.at[j].reduce == PRIM_FOLD)
+      return true;
+  return false;
+}
+
 /* ---- sizes ---- */
 
 static bool affine_is_symbolic(const Graph *g, const AffineExpr *q) {

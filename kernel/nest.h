@@ -53,6 +53,7 @@ typedef struct NestLoop {
   NestTail tail;         /* of an outer piece; of lanes: LESS or MASK */
   bool has_accumulators; /* a reduced piece: each iteration has its own */
   bool is_run; /* after each iteration, f32 sums are added to f64 sums */
+  bool polls;  /* each iteration tests for an interrupt first */
 } NestLoop;
 
 /* Rows whose windows overlap read the same input rows.  The axis of the input

@@ -72,10 +72,14 @@ static bool is_ordered_term(const Nest *n, uint32_t at) {
          !n->loops[at].has_accumulators;
 }
 
+static bool is_associative_output(const LoopOutput *r) {
+  return r->reduce != PRIM_NONE && r->reduce != PRIM_FOLD;
+}
+
 /* Returns true if the terms of all outputs may be taken in another order. */
 static bool may_reorder(const LoopNest *spec) {
   for (uint32_t j = 0; j < spec->outputs.len; j++)
-    if (spec->outputs.at[j].reduce == PRIM_NONE ||
+    if (!is_associative_output(&spec->outputs.at[j]) ||
         prim_is_arg_reduction(spec->outputs.at[j].reduce))
       return false;
   return true;
@@ -162,7 +166,7 @@ static const char *unroll(StepContext *c) {
 /* Returns true if the terms of all outputs may be added in another order. */
 static bool is_associative(const LoopNest *spec) {
   for (uint32_t j = 0; j < spec->outputs.len; j++)
-    if (spec->outputs.at[j].reduce == PRIM_NONE)
+    if (!is_associative_output(&spec->outputs.at[j]))
       return false;
   return true;
 }
@@ -195,6 +199,8 @@ static const char *lanes(StepContext *c) {
     return refuse(c, "are lanes, whose tail is less or mask");
   if (nest_lanes(n) != NO_LOOP)
     return refuse(c, "cannot be lanes: another loop is");
+  if (loop_has_states(n->spec) && nest_axis_is_reduced(n, l->axis))
+    return refuse(c, "cannot be lanes: each iteration needs the state before");
   if (c->at + 1 != n->loop_count)
     return refuse(c, "is not the innermost loop: order it first");
   l->run = NEST_LANES;
@@ -311,6 +317,18 @@ static const char *run(StepContext *c) {
   return NULL;
 }
 
+static const char *poll(StepContext *c) {
+  NestLoop *l = &c->n->loops[c->at];
+  if (!loop_has_states(c->n->spec) || !nest_axis_is_reduced(c->n, l->axis))
+    return refuse(c, "is no loop over the iterations of a recurrence");
+  if (l->run != NEST_SERIAL || nest_inner(c->n, c->at) == NO_LOOP ||
+      l->tail != TAIL_LESS)
+    return refuse(c, "would test for an interrupt in each iteration: write "
+                     "`tile A n less` first, and poll the outer piece");
+  l->polls = true;
+  return NULL;
+}
+
 /* ---- windows ---- */
 
 /* Finds the ratio of the coefficients of two axes, which must be the same in
@@ -414,6 +432,7 @@ static const char *set_flag(StepContext *c) {
   case STEP_LANES:
   case STEP_PARTS:
   case STEP_RUN:
+  case STEP_POLL:
   case STEP_STREAM:
   case STEP_FLATTEN:
   case STEP_BLOCKS:
@@ -447,21 +466,14 @@ void nest_step_add(NestStep *s, uint32_t axis, uint32_t piece) {
 typedef const char *StepFunction(StepContext *c);
 
 static StepFunction *const functions[NEST_STEP_COUNT] = {
-    [STEP_TILE] = tile,
-    [STEP_ORDER] = order,
-    [STEP_UNROLL] = unroll,
-    [STEP_TASKS] = tasks,
-    [STEP_LANES] = lanes,
-    [STEP_PARTS] = parts,
-    [STEP_RUN] = run,
-    [STEP_STREAM] = stream,
-    [STEP_BROADCAST] = set_flag,
-    [STEP_MASKED] = set_flag,
-    [STEP_FMA] = set_flag,
-    [STEP_EPILOGUE] = set_flag,
-    [STEP_FLATTEN] = flatten,
-    [STEP_BLOCKS] = blocks,
-    [STEP_THREADS] = threads,
+    [STEP_TILE] = tile,         [STEP_ORDER] = order,
+    [STEP_UNROLL] = unroll,     [STEP_TASKS] = tasks,
+    [STEP_LANES] = lanes,       [STEP_PARTS] = parts,
+    [STEP_RUN] = run,           [STEP_POLL] = poll,
+    [STEP_STREAM] = stream,     [STEP_BROADCAST] = set_flag,
+    [STEP_MASKED] = set_flag,   [STEP_FMA] = set_flag,
+    [STEP_EPILOGUE] = set_flag, [STEP_FLATTEN] = flatten,
+    [STEP_BLOCKS] = blocks,     [STEP_THREADS] = threads,
     [STEP_SHARED] = shared,
 };
 

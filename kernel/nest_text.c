@@ -143,6 +143,7 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_LANES:
   case STEP_PARTS:
   case STEP_RUN:
+  case STEP_POLL:
   case STEP_BLOCKS:
   case STEP_THREADS:
   case STEP_SHARED:
@@ -280,6 +281,8 @@ void nest_print(Buffer *out, const Nest *n) {
       buffer_puts(out, " parts");
     if (l->is_run)
       buffer_puts(out, " run f64");
+    if (l->polls)
+      buffer_puts(out, " poll");
     if (has_tail(n, j))
       buffer_printf(out, " %s", tail_words[l->tail]);
     buffer_puts(out, "\n");

@@ -71,12 +71,13 @@ static const char *check_runs(const Nest *n) {
     if ((l->has_accumulators || l->is_run) && !reduced)
       return arena_printf(n->arena, "loop %u: parts of an axis that is kept",
                           j);
-    if (l->is_run && (l->run != NEST_SERIAL || l->tail != TAIL_LESS ||
-                      nest_inner(n, j) == NO_LOOP))
+    if ((l->is_run || l->polls) &&
+        (l->run != NEST_SERIAL || l->tail != TAIL_LESS ||
+         nest_inner(n, j) == NO_LOOP))
       return arena_printf(n->arena,
-                          "loop %u: a run that is no serial loop with "
-                          "the tail `less`",
-                          j);
+                          "loop %u: a %s that is no serial loop with the "
+                          "tail `less`",
+                          j, l->is_run ? "run" : "poll");
     if (nest_indexes_accumulators(n, j) && !l->count)
       return arena_printf(n->arena,
                           "i%u would have an unknown number of sums: tile it",

@@ -144,14 +144,19 @@ static bool check_load_local(const Verifier *v, const KernelOp *op,
                              uint32_t at) {
   if (!op->address)
     return fail(v, "op %u loads without an address", at);
-  if (!v->kernel || op->source_loop >= v->loop_index)
+  bool is_own = op->source_loop == v->loop_index;
+  if (!v->kernel || (!is_own && op->source_loop >= v->loop_index))
     return fail(v, "op %u reads local values of loop %u before it runs", at,
                 op->source_loop);
-  const LoopNest *source = v->kernel->loops.at[op->source_loop];
+  const LoopNest *source =
+      is_own ? v->loop : v->kernel->loops.at[op->source_loop];
   if (op->source_output >= source->outputs.len)
     return fail(v, "op %u reads output %u of loop %u, which does not exist", at,
                 op->source_output, op->source_loop);
-  if (!source->outputs.at[op->source_output].local_index)
+  if (is_own && source->outputs.at[op->source_output].reduce != PRIM_FOLD)
+    return fail(v, "op %u reads output %u of its loop, which is no state", at,
+                op->source_output);
+  if (!is_own && !source->outputs.at[op->source_output].local_index)
     return fail(v, "op %u reads output %u of loop %u, which is not local", at,
                 op->source_output, op->source_loop);
   return vars_exist(v, op->address, "op", at);
@@ -222,6 +227,9 @@ static bool check_output(const Verifier *v, uint32_t at) {
   const LoopOutput *r = &v->loop->outputs.at[at];
   if (r->value_op >= v->loop->ops.len)
     return fail(v, "output %u is op %u of %u", at, r->value_op,
+                v->loop->ops.len);
+  if (r->reduce == PRIM_FOLD && r->initial_op >= v->loop->ops.len)
+    return fail(v, "state %u begins with op %u of %u", at, r->initial_op,
                 v->loop->ops.len);
   if (r->global_index && !r->node)
     return fail(v, "output %u is stored, and has no node", at);

@@ -83,6 +83,18 @@ END
 [ "$(grep -c E0523 out)" = 1 ] && grep -q '300' out ||
   fail "a second declaration: $(cat out)"
 
+# Integers in vectors of one lane.
+cat >lane.axn <<'END'
+fun f x = pow x x + x % (x + 1) + x / (x + 2) + shift_left x x + shift_right x 1
+schedule f = tasks i0 16; width 1; 1: tile i0 1 peel; lanes i0
+do print (f (for i < 71 => i % 7))
+do print (f (for i < 71 => i32 (i % 7)))
+END
+grep -v '^schedule' lane.axn >lanes.axn
+"$AXON" lanes.axn >expected || fail 'lanes.axn'
+"$AXON" lane.axn 2>&1 | diff expected - >out || fail "width 1: $(cat out)"
+"$AXON" plan --code lane.axn 2>&1 | grep 'not compiled' && fail 'width 1'
+
 # Wrong declarations: an error with its place.
 while IFS='|' read -r line message; do
   { cat head.axn; printf '%b\n' "$line"; } >wrong.axn

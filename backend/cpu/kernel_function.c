@@ -370,6 +370,15 @@ static void emit_pointers(Emitter *e, Buffer *out) {
                   call->outputs.len + e->kernel->inputs.len + j);
 }
 
+/* The address of a flag: an interrupt is wanted. */
+static void emit_stop_pointer(const Emitter *e, Buffer *out) {
+  const Nest *n = e->cpu->schedule->nests[0];
+  for (uint32_t j = 0; n && j < n->loop_count; j++)
+    if (n->loops[j].polls)
+      buffer_printf(out, "const _Atomic _Bool *const stop = p[%u];\n",
+                    e->emitted->call.outputs.len + e->kernel->inputs.len);
+}
+
 /* One mask per check. */
 static void emit_check_masks(const Emitter *e, Buffer *out) {
   for (uint32_t j = 0; j < e->emitted->call.checks.len; j++)
@@ -433,6 +442,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
                 "(void)p, (void)n, (void)c, (void)room;\n",
                 *suffix ? "static " : "", suffix);
   emit_pointers(e, out);
+  emit_stop_pointer(e, out);
   emit_append(out, &locals);
   emit_check_masks(e, out);
   emit_append(out, &e->function.head);

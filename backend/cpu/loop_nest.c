@@ -5,7 +5,8 @@
 void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at) {
   const LoopNest *loop = e->kernel->loops.at[at];
   const Nest *n = e->cpu->schedule->nests[at];
-  if (!n || loop->outputs.len > MAX_LOOP_OUTPUTS) {
+  bool fits = loop->outputs.len <= MAX_LOOP_OUTPUTS || loop_has_states(loop);
+  if (!n || !fits) {
     e->failed = true;
     return;
   }

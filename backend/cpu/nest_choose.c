@@ -203,6 +203,41 @@ static void choose_jam(NestChoice *c, uint32_t points) {
   nest_build_order(&c->builder, &order);
 }
 
+/* ---- recurrences ---- */
+
+/* Blocks of elements of the states, around the iterations. */
+static void choose_recurrence(NestChoice *c) {
+  const LoopNest *loop = c->loop;
+  uint32_t k = loop->spatial_axes, v = loop->parallel_axes - 1,
+           lanes = c->vector_axis != NO_AXIS;
+  bool has_elements = c->schedule->task_kind == TASK_COLUMNS,
+       polls = loop->extents[k] > ITERATIONS_PER_POLL;
+  NestStep order = {.kind = STEP_ORDER};
+  if (lanes)
+    nest_build_step(&c->builder, STEP_TILE, v, 0, c->schedule->width,
+                    TAIL_PEEL);
+  if (has_elements) {
+    nest_build_step(&c->builder, STEP_TILE, v, lanes, RECURRENCE_INTERLEAVE,
+                    TAIL_PEEL);
+    nest_build_step(&c->builder, STEP_UNROLL, v, lanes, 0, TAIL_LESS);
+    nest_step_add(&order, v, lanes + 1);
+  }
+  if (polls) {
+    nest_build_step(&c->builder, STEP_TILE, k, 0, ITERATIONS_PER_POLL,
+                    TAIL_LESS);
+    nest_build_step(&c->builder, STEP_POLL, k, 1, 0, TAIL_LESS);
+    nest_step_add(&order, k, 1);
+  }
+  nest_step_add(&order, k, 0);
+  if (has_elements)
+    nest_step_add(&order, v, lanes);
+  if (lanes)
+    nest_step_add(&order, v, 0);
+  nest_build_order(&c->builder, &order);
+  if (lanes)
+    nest_build_step(&c->builder, STEP_LANES, v, 0, 0, TAIL_LESS);
+}
+
 /* ---- entry point ---- */
 
 static bool reduces(const LoopNest *loop) {
@@ -256,7 +291,9 @@ Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
   bool is_product = narrow_product_match(k, s->width, &product) &&
                     narrow_product_has_tasks(k, s, &product);
   find_order(&c);
-  if (is_product)
+  if (loop_has_states(loop))
+    choose_recurrence(&c);
+  else if (is_product)
     narrow_product_nest(&c, &product);
   else if (points)
     choose_jam(&c, points);

@@ -33,9 +33,8 @@ void nest_capture(NestWriter *w, NestCodeKind kind) {
 void nest_append_level(const NestWriter *w, const NestState *s, uint32_t axis) {
   for (uint32_t j = 0; j < NEST_CODE_COUNT; j++) {
     const NestCode *c = &w->codes[j];
-    bool is_active = s->is_result ? j == NEST_RESULTS
-                     : s->in_sums ? j == NEST_BODY || j == NEST_SHARED
-                                  : true;
+    bool is_active = !s->in_sums || j == s->code ||
+                     (j == NEST_SHARED && s->code == NEST_BODY);
     if (c->is_used && is_active && c->level_of[axis] > OUTER_LEVEL)
       emit_append(w->out, &c->levels[c->level_of[axis]]);
   }
@@ -192,7 +191,7 @@ static void write_peeled(NestWriter *w, uint32_t depth, const NestState *s) {
   const NestLoop *l = &w->nest->loops[depth];
   const AxisRange *r = &s->axes[l->axis];
   const char *at = loop_name(w, 'b', depth), *aligned = NULL;
-  if (depth + 2 == w->nest->loop_count && !s->is_result &&
+  if (depth + 2 == w->nest->loop_count && s->code == NEST_BODY &&
       l->run != NEST_UNROLL)
     aligned = nontemporal_address(w, at);
   buffer_puts(w->out, "{\n");
@@ -246,6 +245,8 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
                 at, from->axes[l->axis].begin, at, last, at, step,
                 next_count(w, depth, from), end, at, step, last, at, step, last,
                 end);
+  if (l->polls)
+    buffer_puts(w->out, "if (stop && *stop)\nreturn 0;\n");
   if (w->nest->loads_masked && l->axis == w->e->vector_axis)
     buffer_printf(
         w->out, "const int64_t strip = (%s - first) / W;\n(void)strip;\n", at);
@@ -253,7 +254,7 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
     write_versions(w, depth, &s, at, end);
   else
     nest_enter(w, depth, &s, at, w->nest->loads_masked && is_exact(w, depth));
-  if (l->is_run && !s.is_result)
+  if (l->is_run && s.code == NEST_BODY)
     nest_flush_run(w);
   buffer_puts(w->out, "}\n");
 }
@@ -327,9 +328,9 @@ static bool loads_are_maskable(const Emitter *e, const char **precomputed) {
 static void write_vector(NestWriter *w, uint32_t depth, const NestState *s) {
   const NestLoop *l = &w->nest->loops[depth];
   const AxisRange *r = &s->axes[l->axis];
-  const NestCode *c = &w->codes[s->is_result ? NEST_RESULTS : NEST_BODY];
+  const NestCode *c = &w->codes[s->code];
   bool full = r->is_full, may_be_empty = !full && r->single != depth;
-  bool tests = may_be_empty && (s->is_result || !w->is_maskable);
+  bool tests = may_be_empty && (s->code != NEST_BODY || !w->is_maskable);
   buffer_printf(w->out, "{ const int64_t j = %s;\n(void)j;\n", r->begin);
   if (may_be_empty)
     buffer_printf(w->out,
@@ -345,7 +346,7 @@ static void write_vector(NestWriter *w, uint32_t depth, const NestState *s) {
     emit_append(w->out, &c->levels[c->vector]);
     emit_append(w->out, &c->check);
   }
-  emit_append(w->out, &(s->is_result ? w->results : w->body)[!full]);
+  emit_append(w->out, &c->text[!full]);
   buffer_printf(w->out, "%s%s}\n", undef_macros, tests ? "}\n" : "");
 }
 
@@ -363,10 +364,17 @@ static void write_sums(NestWriter *w, uint32_t depth, const NestState *from) {
                   s.axes[w->e->vector_axis].begin,
                   s.axes[w->e->vector_axis].end);
   nest_declare_sums(w);
+  if (loop_has_states(w->nest->spec)) {
+    s.code = NEST_STATES;
+    buffer_puts(w->out, "{\n");
+    nest_write_loops(w, depth, &s);
+    buffer_puts(w->out, "}\n");
+    s.code = NEST_BODY;
+  }
   nest_write_loops(w, depth, &s);
   nest_join_parts(w);
   emit_append(w->out, &w->partials);
-  s.is_result = true;
+  s.code = NEST_RESULTS;
   nest_write_loops(w, depth, &s);
   buffer_puts(w->out, "}\n");
 }
@@ -388,7 +396,8 @@ static void write_transposed(NestWriter *w, const NestState *s, uint32_t axis) {
   buffer_printf(w->out, "const int64_t start = %s, end = %s;\n", r->begin,
                 r->end);
   emit_transposed_tiles(w->e, w->out, s->axes[axis].begin, s->axes[axis].end,
-                        &w->body[0], &w->body[1]);
+                        &w->codes[NEST_BODY].text[0],
+                        &w->codes[NEST_BODY].text[1]);
 }
 
 static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
@@ -400,7 +409,7 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
     write_vector(w, depth, s);
   else if (l->axis == n->stream.input_axis)
     nest_write_input_rows(w, depth, s);
-  else if (is_row && !s->is_result)
+  else if (is_row && s->code == NEST_BODY)
     nest_write_output_rows(w, depth, s);
   else if (r->single != NO_LOOP && r->single >= depth)
     write_single(w, depth, s);
@@ -423,9 +432,10 @@ void nest_write_loops(NestWriter *w, uint32_t depth, const NestState *s) {
   if (depth == w->sums_depth && depth < n->loop_count && !s->in_sums) {
     write_sums(w, depth, s);
   } else if (depth == n->loop_count) {
-    emit_append(w->out, s->is_result ? &w->results[0] : &w->body[0]);
+    emit_append(w->out, &w->codes[s->code].text[0]);
   } else if (n->loops[depth].run == NEST_TASK ||
-             (s->is_result && nest_axis_is_reduced(n, n->loops[depth].axis))) {
+             (s->code != NEST_BODY &&
+              nest_axis_is_reduced(n, n->loops[depth].axis))) {
     nest_write_loops(w, depth + 1, s);
   } else {
     write_loop(w, depth, s);
@@ -483,12 +493,16 @@ static bool has_runs(const Nest *n) {
   return false;
 }
 
-/* The outputs that are stored somewhere. */
+static bool is_needed(const LoopOutput *r) {
+  return r->global_index || r->local_index || r->reduce == PRIM_FOLD;
+}
+
+/* The outputs that are stored somewhere, and states. */
 static void add_outputs(NestWriter *w) {
   Emitter *e = w->e;
   for (uint32_t j = 0; j < e->loop->outputs.len; j++) {
     const LoopOutput *r = &e->loop->outputs.at[j];
-    if (!r->global_index && !r->local_index)
+    if (!is_needed(r))
       continue;
     Accumulator *f = &w->outputs[w->count++];
     *f = accumulator_new(e, j);
@@ -501,7 +515,7 @@ static void set_addresses(NestWriter *w, bool of_elements, bool of_sums) {
   uint32_t count = 0;
   for (uint32_t j = 0; j < w->e->loop->outputs.len; j++) {
     const LoopOutput *r = &w->e->loop->outputs.at[j];
-    if (!r->global_index && !r->local_index)
+    if (!is_needed(r))
       continue;
     Accumulator *f = &w->outputs[count++];
     if (f->op == PRIM_NONE ? of_elements : of_sums)
@@ -521,14 +535,15 @@ static bool has_result_loops(const NestWriter *w) {
 
 static void emit_body(NestWriter *w) {
   Emitter *e = w->e;
+  Buffer *text = w->codes[NEST_BODY].text;
   if (e->vector_axis == NO_AXIS) {
-    buffer_puts(&w->body[0], "#define LIVE ALL\n");
-    emit_append(&w->body[0], &e->check_code);
+    buffer_puts(text, "#define LIVE ALL\n");
+    emit_append(text, &e->check_code);
   }
   for (uint32_t masked = 0; masked < 2; masked++)
     for (uint32_t j = 0; j < w->count; j++) {
       const Accumulator *f = &w->outputs[j];
-      Buffer *out = &w->body[masked];
+      Buffer *out = &text[masked];
       if (f->op != PRIM_NONE)
         nest_accumulate(w, out, f, masked);
       else if (e->vector_axis == NO_AXIS)
@@ -540,7 +555,21 @@ static void emit_body(NestWriter *w) {
             !masked);
     }
   if (e->vector_axis == NO_AXIS)
-    buffer_puts(&w->body[0], "#undef LIVE\n");
+    buffer_puts(text, "#undef LIVE\n");
+}
+
+/* Reads of a state are reads of its accumulator. */
+static void bind_states(NestWriter *w) {
+  const LoopNest *spec = w->nest->spec;
+  add_outputs(w);
+  w->precomputed = NEW_ARRAY(w->e->arena, const char *, spec->ops.len);
+  for (uint32_t j = 0; j < spec->ops.len; j++) {
+    const KernelOp *s = &spec->ops.at[j];
+    if (s->kind == KOP_LOAD_LOCAL && s->source_loop == w->loop_index)
+      for (uint32_t k = 0; k < w->count; k++)
+        if (w->outputs[k].output == &spec->outputs.at[s->source_output])
+          w->precomputed[j] = nest_sum_name(w, &w->outputs[k]);
+  }
 }
 
 static void begin_body(NestWriter *w) {
@@ -564,9 +593,11 @@ static void begin_body(NestWriter *w) {
   }
   if (n->fuses_products)
     e->ops.contracted = spec->outputs.at[0].value_op;
+  if (loop_has_states(spec))
+    bind_states(w);
   e->ops.precomputed = w->precomputed;
   emit_place_ops(e);
-  for (uint32_t j = 0; w->precomputed && j < spec->ops.len; j++)
+  for (uint32_t j = 0; has_stream && j < spec->ops.len; j++)
     if (w->precomputed[j]) {
       e->ops.varies[j] = true;
       e->ops.levels[j] = e->levels.vector;
@@ -575,7 +606,41 @@ static void begin_body(NestWriter *w) {
   e->ops.precomputed = NULL;
   e->prefetch_axis = NO_AXIS;
   w->is_maskable = loads_are_maskable(e, w->precomputed);
-  add_outputs(w);
+  if (!w->count)
+    add_outputs(w);
+}
+
+/* ---- states ---- */
+
+/* The axes with loops in a task that are not reduced, except for the vector
+ * axis. */
+static uint32_t spatial_order(const Nest *n, uint32_t *order) {
+  uint32_t all = index_order(n, order), count = 0;
+  for (uint32_t j = 0; j < all; j++)
+    if (!nest_axis_is_reduced(n, order[j]))
+      order[count++] = order[j];
+  return count;
+}
+
+/* The first values of the states. */
+static void begin_states(NestWriter *w) {
+  Emitter *e = w->e;
+  LoopNest *loop = loop_clone(e->arena, w->nest->spec);
+  uint32_t order[MAX_KERNEL_AXES + 1],
+      count = 0, *ops = NEW_ARRAY(e->arena, uint32_t, w->count);
+  for (uint32_t j = 0; j < w->count; j++)
+    if (w->outputs[j].op == PRIM_FOLD)
+      ops[count++] = w->outputs[j].output->initial_op;
+  nest_set_outputs(e->arena, loop, ops, count);
+  emit_begin_loop(e, loop, e->vector_axis, spatial_order(w->nest, order),
+                  order);
+  emit_ops(e);
+  for (uint32_t masked = 0; masked < 2; masked++)
+    for (uint32_t j = 0; j < w->count; j++)
+      if (w->outputs[j].op == PRIM_FOLD)
+        nest_set_state(w, &w->codes[NEST_STATES].text[masked], &w->outputs[j],
+                       w->outputs[j].output->initial_op);
+  nest_capture(w, NEST_STATES);
 }
 
 /* ---- results ---- */
@@ -584,7 +649,8 @@ static void emit_results(NestWriter *w) {
   for (uint32_t masked = 0; masked < 2; masked++)
     for (uint32_t j = 0; j < w->count; j++)
       if (w->outputs[j].op != PRIM_NONE)
-        nest_store_sum(w, &w->results[masked], &w->outputs[j], !masked);
+        nest_store_sum(w, &w->codes[NEST_RESULTS].text[masked], &w->outputs[j],
+                       !masked);
 }
 
 /* The results of the epilogue, whose operand is the finished sum. */
@@ -601,7 +667,7 @@ static void emit_epilogue(NestWriter *w) {
   }
   for (uint32_t masked = 0; masked < 2; masked++)
     for (uint32_t j = 0; j < count; j++)
-      emit_output_store(e, &w->results[masked], &outputs[j],
+      emit_output_store(e, &w->codes[NEST_RESULTS].text[masked], &outputs[j],
                         emit_vector(e, outputs[j].output->value_op,
                                     value_class(outputs[j].output->dtype)),
                         !masked);
@@ -626,10 +692,7 @@ static void begin_epilogue(NestWriter *w, const LoopNest *epilogue) {
 static void begin_results(NestWriter *w, const LoopNest *epilogue) {
   Emitter *e = w->e;
   const Nest *n = w->nest;
-  uint32_t order[MAX_KERNEL_AXES + 1], all = index_order(n, order), count = 0;
-  for (uint32_t j = 0; j < all; j++)
-    if (!nest_axis_is_reduced(n, order[j]))
-      order[count++] = order[j];
+  uint32_t order[MAX_KERNEL_AXES + 1], count = spatial_order(n, order);
   emit_begin_loop(e, epilogue ? epilogue : n->spec, e->vector_axis, count,
                   order);
   e->reads_past_tail = false;
@@ -673,15 +736,18 @@ static void begin_ranges(NestWriter *w, NestState *s) {
 void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
                const LoopNest *epilogue) {
   NestWriter *w = NEW(e->arena, NestWriter);
-  NestState s = {0};
+  NestState s = {.code = NEST_BODY};
   *w = (NestWriter){.e = e,
                     .nest = n,
                     .out = out,
+                    .outputs =
+                        NEW_ARRAY(e->arena, Accumulator, n->spec->outputs.len),
                     .loop_index = at,
                     .sums_depth = nest_accumulator_depth(n),
                     .clamped = nest_clamped(n)};
   Buffer empty = {.arena = e->arena};
-  w->body[0] = w->body[1] = w->results[0] = w->results[1] = empty;
+  for (uint32_t j = 0; j < NEST_CODE_COUNT; j++)
+    w->codes[j].text[0] = w->codes[j].text[1] = empty;
   w->partials = w->broadcasts = w->shared_loads = w->masks.source = empty;
   nest_index_sums(w);
   begin_body(w);
@@ -697,6 +763,8 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   nest_capture(w, NEST_BODY);
   begin_ranges(w, &s);
   uint32_t jammed = w->clamped == NO_LOOP ? NO_AXIS : n->loops[w->clamped].axis;
+  if (loop_has_states(n->spec))
+    begin_states(w);
   if (separate)
     begin_results(w, epilogue);
   buffer_puts(out, "{\n");

@@ -126,9 +126,8 @@ static uint32_t find_shared_loads(const NestWriter *w, const LoopNest *loop,
   return count;
 }
 
-/* Makes these operations the outputs of the loop. */
-static void set_outputs(Arena *arena, LoopNest *loop, const uint32_t *ops,
-                        uint32_t count) {
+void nest_set_outputs(Arena *arena, LoopNest *loop, const uint32_t *ops,
+                      uint32_t count) {
   memset(&loop->outputs, 0, sizeof loop->outputs);
   for (uint32_t j = 0; j < count; j++) {
     LoopOutput r = {.value_op = ops[j], .local_index = affine_new(arena, 0)};
@@ -186,7 +185,7 @@ static void begin_shared_loads(NestWriter *w, const LoopNest *spec,
   uint32_t found = find_shared_loads(w, loop, ops);
   if (!found)
     return;
-  set_outputs(e->arena, loop, ops, found);
+  nest_set_outputs(e->arena, loop, ops, found);
   w->masks.line_axis = w->nest->stream.input_axis;
   w->masks.condition_is_interval = true;
   w->masks.vector_index = format(e, "strip + n%u", vector_loop(w));
@@ -267,7 +266,7 @@ static void begin_broadcasts(NestWriter *w, const LoopNest *spec,
       ops[found++] = j;
   if (!found || !short_reduction_has_constant_terms(spec))
     return;
-  set_outputs(e->arena, loop, ops, found);
+  nest_set_outputs(e->arena, loop, ops, found);
   emit_demanded_ops(e);
   if (e->check_code.len) /* checks need lanes */
     return;

@@ -61,12 +61,22 @@ static void open_count(const NestWriter *w, const char *name, uint32_t from,
 
 /* ---- declarations ---- */
 
+/* Returns true if a state is a number, and not a vector. */
+static bool is_scalar_state(const NestWriter *w, const Accumulator *f) {
+  return f->op == PRIM_FOLD && nest_lanes(w->nest) == NO_LOOP;
+}
+
 static void declare(NestWriter *w, const Accumulator *f) {
   uint32_t all = w->row_count * w->part_count;
   Buffer *out = w->out;
   char at = f->wide_index ? 'l' : 'i';
-  buffer_printf(out, "v%c acc%u[%u];\n", vector_type_letter(f->class), f->id,
-                all);
+  if (is_scalar_state(w, f))
+    buffer_printf(out, "%s acc%u[%u];\n", scalar_type(f->class), f->id, all);
+  else
+    buffer_printf(out, "v%c acc%u[%u];\n", vector_type_letter(f->class), f->id,
+                  all);
+  if (f->op == PRIM_FOLD)
+    return;
   if (f->position)
     buffer_printf(out, "v%c at%u[%u];\n", at, f->id, all);
   if (f->tracks_nan)
@@ -114,6 +124,10 @@ void nest_accumulate(NestWriter *w, Buffer *out, const Accumulator *f,
                      bool is_masked) {
   Emitter *e = w->e;
   const char *at = subscript(w, w->row_index, w->part_index);
+  if (f->op == PRIM_FOLD) {
+    nest_set_state(w, out, f, f->output->value_op);
+    return;
+  }
   if (!is_masked && skips_worse_vectors(w, f))
     /* every lane has a position after the first vectors */
     buffer_printf(out, "if (b%u == start || may_%c_%s(acc%u%s, %s))\n",
@@ -132,6 +146,15 @@ void nest_accumulate(NestWriter *w, Buffer *out, const Accumulator *f,
   if (is_masked && is_horizontal(w))
     sum = format(e, "sel_%c(LIVE, %s, %s)", f->class, sum, acc);
   buffer_printf(out, "%s = %s;\n", acc, sum);
+}
+
+void nest_set_state(NestWriter *w, Buffer *out, const Accumulator *f,
+                    uint32_t value_op) {
+  const char *x = is_scalar_state(w, f)
+                      ? format(w->e, "(%s)%s", scalar_type(f->class),
+                               emit_scalar(w->e, value_op))
+                      : emit_vector(w->e, value_op, f->class);
+  buffer_printf(out, "%s = %s;\n", nest_sum_name(w, f), x);
 }
 
 /* ---- parts ---- */
@@ -265,7 +288,9 @@ static void store_vector_sum(NestWriter *w, Buffer *out, const Accumulator *f,
 
 void nest_store_sum(NestWriter *w, Buffer *out, const Accumulator *f,
                     bool is_full) {
-  if (is_horizontal(w))
+  if (is_scalar_state(w, f))
+    emit_scalar_output(w->e, out, f, nest_sum_name(w, f));
+  else if (is_horizontal(w))
     store_lane_sum(w, out, f);
   else
     store_vector_sum(w, out, f, is_full);

@@ -12,11 +12,13 @@ typedef struct NestCode {
   uint32_t level_of[MAX_KERNEL_VARS]; /* by axis */
   uint32_t vector;                    /* level of the vectors */
   Buffer check;
+  Buffer text[2]; /* of an iteration; [1]: lanes may be masked */
 } NestCode;
 
 typedef enum NestCodeKind {
   NEST_BROADCASTS, /* operands that are loaded before the loops */
   NEST_SHARED,     /* vectors of an input row, which several rows share */
+  NEST_STATES,     /* the first values of states */
   NEST_BODY,       /* the terms or the stored values */
   NEST_RESULTS,    /* of finished accumulators, if it is not in the body */
   NEST_CODE_COUNT
@@ -30,10 +32,9 @@ typedef struct NestWriter {
   uint32_t sums_depth; /* nest_accumulator_depth */
   uint32_t clamped;    /* the unrolled loop whose last iteration is repeated */
   NestCode codes[NEST_CODE_COUNT];
-  Buffer body[2], results[2]; /* [1]: lanes may be masked */
-  Buffer partials;            /* chunks of argmax and argmin */
-  bool is_maskable;           /* all loads of the body may mask all lanes */
-  Accumulator outputs[MAX_LOOP_OUTPUTS];
+  Buffer partials;  /* chunks of argmax and argmin */
+  bool is_maskable; /* all loads of the body may mask all lanes */
+  Accumulator *outputs;
   uint32_t count;
   uint32_t row_count, part_count; /* accumulators: rows × parts */
   const char *row_index, *part_index;
@@ -55,8 +56,8 @@ typedef struct AxisRange {
 
 typedef struct NestState {
   AxisRange axes[MAX_KERNEL_AXES + 1];
-  bool in_sums;   /* inside of the accumulators' scope */
-  bool is_result; /* stores finished accumulators */
+  bool in_sums;      /* inside of the accumulators' scope */
+  NestCodeKind code; /* the code of an iteration: states, body or results */
 } NestState;
 
 /* ---- nest_emit.c ---- */
@@ -90,10 +91,17 @@ void nest_accumulate(NestWriter *w, Buffer *out, const Accumulator *f,
                      bool is_masked);
 void nest_store_sum(NestWriter *w, Buffer *out, const Accumulator *f,
                     bool is_full);
+/* The code that sets a state. */
+void nest_set_state(NestWriter *w, Buffer *out, const Accumulator *f,
+                    uint32_t value_op);
 /* The accumulator of the current iteration. */
 const char *nest_sum_name(NestWriter *w, const Accumulator *f);
 
 /* ---- nest_stream.c ---- */
+
+/* Makes these operations the outputs of the loop. */
+void nest_set_outputs(Arena *arena, LoopNest *loop, const uint32_t *ops,
+                      uint32_t count);
 
 /* Loads of operands that rows share.  Call before the body. */
 void nest_begin_stream(NestWriter *w, const LoopNest *spec, uint32_t count,

@@ -9,10 +9,10 @@ typedef struct Arena Arena;
 /* Returns true if the kernel computes with 64-bit elements.  Integer indices
  * count only if they differ between lanes. vector_axes: of each loop, or
  * NULL. */
+bool vector_axis_needs_64bit(const Kernel *k, const uint32_t *vector_axes);
 /* Returns true if the kernel computes 8-bit integers and bool only, and its
  * vectors are contiguous and full. */
 bool vector_axis_fits_bytes(const Kernel *k, const Schedule *s, uint32_t width);
-bool vector_axis_needs_64bit(const Kernel *k, const uint32_t *vector_axes);
 /* Returns true for argmax and argmin. */
 bool loop_is_arg_reduction(const LoopNest *loop);
 /* The best inner axis of the loop; NO_AXIS: it has none. */

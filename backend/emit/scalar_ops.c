@@ -169,7 +169,7 @@ static void find_demanded_lanes(Emitter *e) {
     e->ops.demanded_lanes[j] = not_demanded;
   for (uint32_t j = 0; j < e->loop->outputs.len; j++) {
     const LoopOutput *r = &e->loop->outputs.at[j];
-    bool read = r->global_index || r->local_index ||
+    bool read = r->global_index || r->local_index || r->reduce == PRIM_FOLD ||
                 e->loop->outputs.len == 1 || e->loop == e->kernel->trim_check;
     if (read && r->value_op < count) /* other outputs are used in this loop
                                         only, or computed elsewhere */

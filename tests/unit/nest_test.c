@@ -9,10 +9,10 @@
 
 #include <string.h>
 
-static LoopNest *new_spec(Arena *arena) {
+static LoopNest *new_spec(Arena *arena, PrimId reduce) {
   LoopNest *spec = NEW(arena, LoopNest);
   KernelOp one = {.kind = KOP_CONST, .dtype = DT_F32};
-  LoopOutput sum = {.reduce = PRIM_SUM, .dtype = DT_F32};
+  LoopOutput sum = {.reduce = reduce, .dtype = DT_F32};
   spec->graph = NEW(arena, Graph);
   spec->parallel_axes = 1;
   spec->spatial_axes = 2;
@@ -26,7 +26,7 @@ static LoopNest *new_spec(Arena *arena) {
 }
 
 static Nest *new_nest(Arena *arena) {
-  return nest_new(arena, new_spec(arena), NULL);
+  return nest_new(arena, new_spec(arena, PRIM_SUM), NULL);
 }
 
 typedef struct Refused {
@@ -104,6 +104,8 @@ static const Refused refused[] = {
     {"parts i1", "i1 is not summed"},
     {"parts i2", "i2 has no constant number of iterations: tile it"},
     {"run i1", "i1 is not summed"},
+    {"tile i2 8; poll i2.1",
+     "i2.1 is no loop over the iterations of a recurrence"},
     {"tile i2 8; run i2.1; tile i2.1 3 if",
      "i2.1 is a run: tile it with `less`"},
     {"tile i2 8; tile i2.1 3; run i2.1; unroll i2.1",
@@ -126,7 +128,7 @@ static const Refused refused[] = {
     {"masked", "masked: no rows share input rows: stream comes first"},
     {"fma", "fma: the sum is no sum of products of f32 or f64"},
     {"til i0 3", "expected one of the steps tile, order, unroll, tasks, lanes, "
-                 "parts, run, stream, broadcast, masked, fma, epilogue, "
+                 "parts, run, poll, stream, broadcast, masked, fma, epilogue, "
                  "flatten, blocks, threads, shared"},
     {"tile 3",
      "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
@@ -146,17 +148,44 @@ static const Refused refused[] = {
               "first"},
 };
 
-static void test_refusals(void **state) {
-  (void)state;
-  for (uint32_t k = 0; k < ARRAY_LEN(refused); k++) {
+/* Steps of a loop nest whose output is a state. */
+static const Refused refused_of_states[] = {
+    {"tile i2 8; parts i2",
+     "i2 belongs to a loop that also stores each element"},
+    {"tasks i0; tasks i1; tile i2 8; tasks i2.1",
+     "i2.1 is summed: tasks may have parts of it, after a tile, if the "
+     "reduction is associative"},
+    {"tile i2 8 peel; lanes i2",
+     "i2 cannot be lanes: each iteration needs the state before"},
+    {"poll i1", "i1 is no loop over the iterations of a recurrence"},
+    {"poll i2", "i2 would test for an interrupt in each iteration: write "
+                "`tile A n less` first, and poll the outer piece"},
+    {"tile i2 8 peel; poll i2.1",
+     "i2.1 would test for an interrupt in each iteration: write `tile A n "
+     "less` first, and poll the outer piece"},
+    {"tile i2 8; poll i2.1; tile i2.1 3 if",
+     "loop 2: a poll that is no serial loop with the tail `less`"},
+    {"tile i2 8; tile i2.1 4; poll i2.1; unroll i2.1",
+     "loop 3: a poll that is no serial loop with the tail `less`"},
+};
+
+static void expect_refusals(PrimId reduce, const Refused *rows,
+                            uint32_t count) {
+  for (uint32_t k = 0; k < count; k++) {
     Arena *arena = arena_new();
     uint32_t at = 0;
-    const char *error =
-        nest_parse_schedule(new_nest(arena), refused[k].schedule, &at);
-    if (!error || strcmp(error, refused[k].error))
-      fail_msg("%s: %s", refused[k].schedule, error ? error : "accepted");
+    Nest *n = nest_new(arena, new_spec(arena, reduce), NULL);
+    const char *error = nest_parse_schedule(n, rows[k].schedule, &at);
+    if (!error || strcmp(error, rows[k].error))
+      fail_msg("%s: %s", rows[k].schedule, error ? error : "accepted");
     arena_free(arena);
   }
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  expect_refusals(PRIM_SUM, refused, ARRAY_LEN(refused));
+  expect_refusals(PRIM_FOLD, refused_of_states, ARRAY_LEN(refused_of_states));
 }
 
 /* The place of an error is that of the wrong token, or of the step if a token
@@ -204,10 +233,10 @@ static void test_refused_step_changes_nothing(void **state) {
   arena_free(arena);
 }
 
-static void expect(const char *schedule, const char *wanted) {
+static void expect_of(PrimId reduce, const char *schedule, const char *wanted) {
   Arena *arena = arena_new();
   Buffer printed = {.arena = arena}, text = printed;
-  Nest *n = new_nest(arena);
+  Nest *n = nest_new(arena, new_spec(arena, reduce), NULL);
   uint32_t at = 0;
   const char *error = nest_parse_schedule(n, schedule, &at);
   if (error)
@@ -218,6 +247,10 @@ static void expect(const char *schedule, const char *wanted) {
   assert_string_equal(text.len ? text.text : "", schedule);
   nest_verify_chosen(n, NULL);
   arena_free(arena);
+}
+
+static void expect(const char *schedule, const char *wanted) {
+  expect_of(PRIM_SUM, schedule, wanted);
 }
 
 static void test_nests(void **state) {
@@ -267,12 +300,26 @@ static void test_nests(void **state) {
          "shared i0\n");
 }
 
+static void test_states(void **state) {
+  (void)state;
+  expect_of(PRIM_FOLD,
+            "tasks i0; tile i1 4 peel; unroll i1; tile i2 128; poll i2.1; "
+            "order i1.1, i2.1, i2, i1",
+            "for i0 tasks\n"
+            "  for i1.1 by 4 peel\n"
+            "    sums[4]\n"
+            "    for i2.1 by 128 poll less\n"
+            "      for i2 times 128\n"
+            "        for i1 times 4 unroll\n");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_places),
       cmocka_unit_test(test_refused_step_changes_nothing),
       cmocka_unit_test(test_nests),
+      cmocka_unit_test(test_states),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

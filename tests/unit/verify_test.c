@@ -50,7 +50,11 @@ static void break_ops(const Kernel *k, LoopNest *last) {
   BREAK(k, op->arg_count, 4, message);
   snprintf(message, sizeof message,
            "loop %u: op %u reads local values of loop %u before it runs", loop,
-           read, loop);
+           read, loop + 1);
+  BREAK(k, local->source_loop, loop + 1, message);
+  snprintf(message, sizeof message,
+           "loop %u: op %u reads output 0 of its loop, which is no state", loop,
+           read);
   BREAK(k, local->source_loop, loop, message);
   snprintf(message, sizeof message,
            "loop %u: op %u reads output 9 of loop %u, which does not exist",
@@ -70,6 +74,11 @@ static void break_outputs(const Kernel *k, LoopNest *last) {
   snprintf(message, sizeof message, "loop %u: output 0 is op %u of %u", loop,
            last->ops.len, last->ops.len);
   BREAK(k, r->value_op, last->ops.len, message);
+  r->reduce = PRIM_FOLD;
+  snprintf(message, sizeof message, "loop %u: state 0 begins with op %u of %u",
+           loop, last->ops.len, last->ops.len);
+  BREAK(k, r->initial_op, last->ops.len, message);
+  r->reduce = PRIM_NONE;
   snprintf(message, sizeof message,
            "loop %u: output 0 is written outside of its tensor", loop);
   BREAK(k, r->global_index->constant, 1, message);
