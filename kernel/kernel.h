@@ -104,9 +104,9 @@ typedef enum KernelOpKind {
                   the element */
   KOP_PACK_BF16X2, /* args[0] and args[1], two bf16 values, in the halves of one
                       i32; only backends create it */
-  KOP_DOT_BYTES,   /* the sum of four products of the unsigned bytes of args[0]
-                      and the signed ones of args[1], an i32; only backends create
-                      it */
+  /* The sum of four products of the unsigned bytes of args[0] and the signed
+   * ones of args[1], an i32; only backends create it. */
+  KOP_DOT_BYTES,
 } KernelOpKind;
 
 /* An index of a load with a bounds check.  Generated code checks it against the
