@@ -4,6 +4,7 @@
 #include "support/arena_text.h"
 #include "support/buffer.h"
 #include "support/diag.h"
+#include "support/intern.h"
 #include "support/source.h"
 
 #include <string.h>
@@ -365,13 +366,31 @@ static bool hint_convert_operand(Checker *c, Diag *d, Type *actual,
   return true;
 }
 
+/* A type variable of an annotation meets another element type. */
+static bool hint_type_variable(Checker *c, Diag *d, const ElemVar *is,
+                               const ElemVar *wanted) {
+  if (!wanted->skolem || !wanted->name)
+    return false;
+  const char *name = wanted->name->text;
+  if (is->skolem && is->name)
+    d->help = arena_printf(
+        c->arena, "%s and %s may be different types: write %s for both",
+        is->name->text, name, name);
+  else if (elem_shown_dtype(is) != DT_NONE)
+    d->help = arena_printf(c->arena,
+                           "%s stands for every element type: write %s for it",
+                           name, dtype_info[elem_shown_dtype(is)].name);
+  return d->help != NULL;
+}
+
 void hint_elem_type(Checker *c, Diag *d, Type *actual, Type *expected,
                     const Origin *o) {
   ElemVar *g = elem_root(actual->tensor.elem),
           *w = elem_root(expected->tensor.elem);
   if (hint_bool_index(d, actual, o) ||
       hint_class_labels(c, d, actual, expected, o) ||
-      hint_convert_operand(c, d, actual, expected, o))
+      hint_convert_operand(c, d, actual, expected, o) ||
+      hint_type_variable(c, d, g, w))
     return;
   if (w->dtype == DT_BOOL && is_class(g, CLASS_NUM))
     d->help = "to compare, write for example x > 0; `bool x` is true where x "

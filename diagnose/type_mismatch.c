@@ -13,10 +13,11 @@ static const char *elem_text(ElemVar *e) {
   e = elem_root(e);
   if (elem_shown_dtype(e) != DT_NONE)
     return dtype_info[elem_shown_dtype(e)].name;
+  if (e->skolem && e->name)
+    return e->name->text;
   return !(e->classes & ~(uint32_t)CLASS_INT)     ? "an integer type"
          : !(e->classes & ~(uint32_t)CLASS_FLOAT) ? "a float type"
          : !(e->classes & ~(uint32_t)CLASS_NUM)   ? "a numeric type"
-         : e->name                                ? e->name->text
                                                   : "any element type";
 }
 
@@ -234,6 +235,8 @@ static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
     if (!d->mistake.file)
       error_mark_type_origin(c, d, o, part.path, part.actual, part.expected);
     error_mark_function_origin(c, d, o, actual, expected);
+    error_global_elem(c, d, part.actual, part.expected);
+    error_global_elem(c, d, part.expected, part.actual);
     return d;
   }
   Diag *d = error_at(c, 305, o->span,

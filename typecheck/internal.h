@@ -30,13 +30,14 @@ bool implicit_has_path(const Scheme *s, const void *var);
 /* ---- literal_range.c ---- */
 /* Notes that the number num has the element type of e. */
 void literal_note(Checker *c, ElemVar *e, const char *num, bool is_float);
-/* Reports a number that does not fit its element type. */
-void literal_check(Checker *c, const char *num, bool is_float, Dtype t,
-                   Span span);
+/* Reports a number that does not fit its element type.  Returns the error, or
+   NULL. */
+Diag *literal_check(Checker *c, const char *num, bool is_float, Dtype t,
+                    Span span);
 /* Reports a use, with element type t, of a generic function that contains a
-   number which does not fit t. */
-void literal_check_use(Checker *c, const ElemVar *generic, Dtype t,
-                       const Core *use);
+   number which does not fit t.  Returns the error, or NULL. */
+Diag *literal_check_use(Checker *c, const ElemVar *generic, Dtype t,
+                        const Core *use);
 
 /* ---- wide_sizes.c ---- */
 /* Reports sizes that do not fit in 64 bits. */
