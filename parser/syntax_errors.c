@@ -252,6 +252,12 @@ static bool is_arithmetic(int token) {
          token == TOK_SLASH;
 }
 
+static bool is_binary_operator(int token) {
+  return is_arithmetic(token) || is_comparison(token) || token == TOK_PERCENT ||
+         token == TOK_AT || token == TOK_ANDAND || token == TOK_OR ||
+         token == TOK_CARET || token == TOK_CONS;
+}
+
 static bool is_line_begin(const ParseState *ps, uint32_t at) {
   return at == 0 || ps->lexer.text[at - 1] == '\n';
 }
@@ -415,9 +421,6 @@ static const char *help_after_word(const SyntaxError *e) {
                ? "remove the comma after the last one"
                : NULL;
   case TOK_LPAREN:
-    if (is_arithmetic(e->found) && expects(e, TOK_FN))
-      return "for an operator as a function, write `(op +)`; with one operand, "
-             "`fn x => x + 1`";
     return e->found == TOK_PUN || e->found == TOK_LABEL
                ? "write labelled arguments without parentheses and commas: `f "
                  "~x:1 y`"
@@ -485,6 +488,24 @@ static const char *help_name(ParseState *ps, const SyntaxError *e) {
   return NULL;
 }
 
+/* (+), (- ), (+ 1), (1 +) */
+static const char *help_operator(ParseState *ps, const SyntaxError *e) {
+  int last = stack_at(e, 0);
+  bool begins = last == TOK_LPAREN && is_binary_operator(e->found);
+  if (!begins && (!is_binary_operator(last) || e->found != TOK_RPAREN))
+    return NULL;
+  const char *name = parse_symbol_name(begins ? e->found : last);
+  if (begins || stack_at(e, 1) == TOK_LPAREN)
+    return arena_printf(ps->arena,
+                        "for an operator as a function, write `(op %s)`; with "
+                        "one operand, `fn x => x %s y`",
+                        name, name);
+  return arena_printf(ps->arena,
+                      "for an operator with one operand as a function, write "
+                      "`fn x => y %s x`",
+                      name);
+}
+
 static const char *help_text(ParseState *ps, const SyntaxError *e,
                              SyntaxContext context) {
   if (follows_expr(e))
@@ -493,6 +514,8 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
   if (arrow)
     return arrow;
   const char *word = help_after_word(e);
+  if (!word)
+    word = help_operator(ps, e);
   if (word)
     return word;
   if ((e->found == TOK_NEGNUM || e->found == TOK_NEGFLOAT) &&
