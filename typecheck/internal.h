@@ -258,6 +258,9 @@ CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);
 CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top);
 
 /* ---- recursive_call.c ---- */
+/* True if the error there is in an expression that uses no name of the
+   declaration. */
+bool error_is_closed(const Dec *dec, Span at);
 /* Drops the errors since `from` that follow from the error about a recursive
    call with another shape, if there is one. */
 void drop_errors_of_recursion(Checker *c, const Dec *dec, Diags *diags,
