@@ -242,6 +242,17 @@ static bool is_structure(const Type *t) {
   return t->tag == TY_RECORD || t->tag == TY_TUPLE;
 }
 
+/* while (x < 3) (x + 1) */
+static bool hint_while(Diag *d, Type *actual, Type *expected, const Origin *o) {
+  if (o->kind != ORIGIN_ARG || o->prim != PRIM_WHILE ||
+      expected->tag != TY_FUN || actual->tag == TY_FUN)
+    return false;
+  d->help =
+      "`while` takes two functions and the first state: `while (fn x => x "
+      "< 100) (fn x => 2 * x) 1`";
+  return true;
+}
+
 /* A structure of tensors for a function of one tensor. */
 static bool hint_structure(Checker *c, Diag *d, Type *actual, Type *expected,
                            const Origin *o) {
@@ -311,6 +322,7 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
            hint_tuple_argument(c, d, actual, o) ||
            hint_component_count(c, d, actual, expected, o) ||
            hint_loop_result(d, actual, expected, o) ||
+           hint_while(d, actual, expected, o) ||
            hint_structure(c, d, actual, expected, o))
     return;
   else if (is_list(c, actual) && error_is_tensor(expected) &&
@@ -378,7 +390,7 @@ static bool hint_type_variable(Checker *c, Diag *d, const ElemVar *is,
         is->name->text, name, name);
   else if (elem_shown_dtype(is) != DT_NONE)
     d->help = arena_printf(c->arena,
-                           "%s stands for every element type: write %s for it",
+                           "%s may be any element type: write %s instead of it",
                            name, dtype_info[elem_shown_dtype(is)].name);
   return d->help != NULL;
 }

@@ -376,6 +376,11 @@ static const char *help_after_expr(const SyntaxError *e,
     return context.token == TOK_LET
                ? "the result of a `let` is after `in`: `let val x = e in e end`"
                : NULL;
+  case TOK_DO:
+    return context.token == TOK_FOR
+               ? "`for i < n => e` makes a tensor; to repeat a step, write "
+                 "`iterate n f x`"
+               : NULL;
   case TOK_QUESTION:
     return "write `if c then a else b`";
   case TOK_WITH:
@@ -506,8 +511,33 @@ static const char *help_operator(ParseState *ps, const SyntaxError *e) {
                       name);
 }
 
+/* x.[i] = v, other than in a condition. */
+static bool is_assigned_element(ParseState *ps, const SyntaxError *e,
+                                SyntaxContext context) {
+  Span before = tokens_previous_span(ps);
+  return e->found == TOK_EQUAL && follows_expr(e) &&
+         (!context.token || context.token == TOK_LET ||
+          context.token == TOK_IN) &&
+         before.end > before.start && ps->lexer.text[before.end - 1] == ']';
+}
+
+/* A line in a declaration that begins with x = e. */
+static bool is_assigned_name(ParseState *ps, const SyntaxError *e,
+                             SyntaxContext context) {
+  uint32_t at = tokens_previous_span(ps).start;
+  while (at && ps->lexer.text[at - 1] == ' ')
+    at--;
+  return e->found == TOK_EQUAL && follows_expr(e) && in_dec(e) &&
+         !context.token && is_line_begin(ps, at);
+}
+
 static const char *help_text(ParseState *ps, const SyntaxError *e,
                              SyntaxContext context) {
+  if (is_assigned_element(ps, e, context))
+    return "tensors are immutable: `set i v x` is x with another element";
+  if (is_assigned_name(ps, e, context))
+    return "to compare, write `==`; values are immutable: for a new one, write "
+           "`let val x = e in e end`";
   if (follows_expr(e))
     return help_after_expr(e, context);
   const char *arrow = help_arrow(e);
