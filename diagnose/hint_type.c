@@ -389,9 +389,9 @@ static bool hint_type_variable(Checker *c, Diag *d, const ElemVar *is,
         c->arena, "%s and %s may be different types: write %s for both",
         is->name->text, name, name);
   else if (elem_shown_dtype(is) != DT_NONE)
-    d->help = arena_printf(c->arena,
-                           "%s may be any element type: write %s instead of it",
-                           name, dtype_info[elem_shown_dtype(is)].name);
+    d->help = arena_printf(
+        c->arena, "%s is arbitrary: to allow only one element type, write %s",
+        name, dtype_info[elem_shown_dtype(is)].name);
   return d->help != NULL;
 }
 
