@@ -244,6 +244,10 @@ void suggest_label(Checker *c, Diag *d, const Arg *a, Type *fun) {
         s.best = foreign_labels[i].ours;
   if (!s.best && is_axis_order(a->label->text))
     d->help = "for another order of axes, write `permute \"i j k -> k i j\" x`";
+  if (!s.best && !d->help)
+    d->help =
+        "only parameters that the type shows with `~` or `?` have labels: "
+        "write the others without one";
   if (!s.best || !a->label_span.file)
     return;
   Span span = a->label_span;

@@ -140,6 +140,11 @@ static bool hint_component_count(Checker *c, Diag *d, Type *actual,
               "list [a, b] = unstack x`";
     return true;
   }
+  if (o->kind == ORIGIN_PATTERN && actual->tag == TY_TUPLE &&
+      expected->tag == TY_SHAPE) {
+    d->help = "for the sizes of a shape, write `val [a, b] = shape x`";
+    return true;
+  }
   if (o->kind != ORIGIN_PATTERN || actual->tag != TY_TUPLE ||
       expected->tag != TY_TUPLE || actual->count == expected->count ||
       !expected->count) /* () is a value, too */
@@ -312,6 +317,8 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
     d->help = "for a tensor, omit `list`: `[x, y]`";
   else if (o->kind == ORIGIN_INDEX && actual->tag == TY_TUPLE)
     d->help = "to get the parts of a tuple, use a pattern: `val (a, b) = e`";
+  else if (o->kind == ORIGIN_INDEX && is_list(c, actual))
+    d->help = "for an element of a list, write `lists.nth i xs`";
   else if (o->kind == ORIGIN_INDEX && actual->tag == TY_RECORD)
     d->help = "write a field as `r.name`";
   else if (expected->tag == TY_SHAPE && hint_shape_literal(c, d, actual, o))

@@ -493,6 +493,14 @@ static const char *help_name(ParseState *ps, const SyntaxError *e) {
   return NULL;
 }
 
+/* fn x, y => e; case p of x, y => e */
+static const char *help_comma(const SyntaxError *e) {
+  return e->found == TOK_COMMA && expects(e, TOK_DARROW)
+             ? "write a tuple in parentheses, as in `fn (x, y) => e`; two "
+               "parameters without a comma, as in `fn x y => e`"
+             : NULL;
+}
+
 /* (+), (- ), (+ 1), (1 +) */
 static const char *help_operator(ParseState *ps, const SyntaxError *e) {
   int last = stack_at(e, 0);
@@ -546,6 +554,8 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
   const char *word = help_after_word(e);
   if (!word)
     word = help_operator(ps, e);
+  if (!word)
+    word = help_comma(e);
   if (word)
     return word;
   if ((e->found == TOK_NEGNUM || e->found == TOK_NEGFLOAT) &&
