@@ -5,8 +5,10 @@
 #include "support/diag.h"
 #include "support/edit_distance.h"
 #include "support/intern.h"
+#include "support/source.h"
 
 #include <string.h>
+#include <strings.h>
 
 /* A search for the nearest name.  Of equally near names, the first wins. */
 typedef struct NameSearch {
@@ -29,7 +31,9 @@ static NameSearch name_search_new(Checker *c, const Sym *word) {
 }
 
 static void consider(NameSearch *s, const char *name) {
-  int distance = edit_distance(s->word, name, s->best_distance);
+  bool same_letters = strcasecmp(s->word, name) == 0; /* ReLU and relu */
+  int distance =
+      same_letters ? 1 : edit_distance(s->word, name, s->best_distance);
   if (distance > s->best_distance ||
       (s->best && distance == s->best_distance) || strcmp(name, s->word) == 0)
     return;
@@ -53,7 +57,8 @@ static void consider_library_name(void *arg, const char *full) {
   if (len != strlen(s->module) || strncmp(full, s->module, len) != 0)
     return;
   const char *name = full + len + (dot != NULL);
-  if (edit_distance(s->word, name, s->best_distance) <= s->best_distance)
+  if (strcasecmp(s->word, name) == 0 ||
+      edit_distance(s->word, name, s->best_distance) <= s->best_distance)
     consider(s, arena_strndup(s->c->arena, name, strlen(name)));
 }
 
@@ -104,6 +109,11 @@ void suggest_name(Checker *c, Diag *d, Span span, Sym *name) {
     d->help = "a recursive function needs `fun`";
     return;
   }
+  if (strcmp(name->text, "f") == 0 &&
+      sources_get(c->sources, span.file)->text[span.end] == '"') {
+    d->help = "for values in a string, write `format \"loss %.2f\" x`";
+    return;
+  }
   for (Scope *scope = c->names.scope; scope; scope = scope->outer)
     if (scope->binding || scope->dim)
       consider(&s, scope->name->text);
@@ -119,6 +129,34 @@ void suggest_name(Checker *c, Diag *d, Span span, Sym *name) {
   attach_suggestion(&s, d, span);
 }
 
+/* Functions of a module, and their names in Python. */
+static const struct {
+  const char *module, *theirs, *ours;
+} foreign_members[] = {
+    {"dicts", "add", "insert"},
+    {"dicts", "contains", "member"},
+    {"dicts", "delete", "remove"},
+    {"dicts", "has", "member"},
+    {"dicts", "length", "size"},
+    {"dicts", "lookup", "find"},
+    {"dicts", "pop", "remove"},
+    {"dicts", "put", "insert"},
+    {"dicts", "set", "insert"},
+    {"lists", "len", "length"},
+    {"sets", "add", "insert"},
+    {"strings", "len", "length"},
+    {"strings", "startswith", "starts_with"},
+    {"strings", "endswith", "ends_with"},
+};
+
+static const char *foreign_member(const Sym *module, const Sym *name) {
+  for (size_t i = 0; i < ARRAY_LEN(foreign_members); i++)
+    if (strcmp(foreign_members[i].module, module->text) == 0 &&
+        strcmp(foreign_members[i].theirs, name->text) == 0)
+      return foreign_members[i].ours;
+  return NULL;
+}
+
 static void consider_binding(void *arg, Binding *b) {
   consider(arg, b->name->text);
 }
@@ -127,14 +165,16 @@ void suggest_member(Checker *c, Diag *d, Span span, Sym *module, Sym *name) {
   NameSearch s = name_search_new(c, name);
   Binding *b = lookup(c, NULL, module);
   Binding *plain = lookup(c, NULL, name);
-  if (plain && plain->kind != BK_MODULE) {
+  s.best = foreign_member(module, name);
+  if (!s.best && plain && plain->kind != BK_MODULE) {
     d->help = arena_printf(c->arena, "`%s` needs no module name: write `%s`",
                            name->text, name->text);
     return;
   }
-  if (b && b->kind == BK_MODULE && b->imported)
+  if (!s.best && b && b->kind == BK_MODULE && b->imported)
     module_each(b->imported, consider_binding, &s);
-  if (b && b->kind == BK_MODULE && b->imported && b->imported->library) {
+  if (!s.best && b && b->kind == BK_MODULE && b->imported &&
+      b->imported->library) {
     s.module = b->imported->name->text;
     consider_library(&s);
   }
@@ -142,6 +182,9 @@ void suggest_member(Checker *c, Diag *d, Span span, Sym *module, Sym *name) {
   if (s.best)
     d->help =
         arena_printf(c->arena, "did you mean `%s.%s`?", module->text, s.best);
+  const ForeignWord *word = s.best ? NULL : lexer_find_foreign(name->text);
+  if (word)
+    d->help = word->help;
 }
 
 void suggest_con(Checker *c, Diag *d, Span span, Sym *name) {
@@ -152,9 +195,13 @@ void suggest_con(Checker *c, Diag *d, Span span, Sym *name) {
     if (c->names.module->bindings.at[i]->kind == BK_CON)
       consider(&s, c->names.module->bindings.at[i]->name->text);
   attach_suggestion(&s, d, span);
-  if (!s.best)
-    d->help = "constructors begin with a capital letter; values and functions "
-              "begin with a small letter";
+  if (s.best)
+    return;
+  const char *after = sources_get(c->sources, span.file)->text + span.end;
+  d->help = after[strspn(after, " ")] == '{'
+                ? "a record needs no constructor: write `{x = e}`"
+                : "constructors begin with a capital letter; values and "
+                  "functions begin with a small letter";
 }
 
 /* ---- fields, labels, types, words of other languages ---- */
@@ -176,6 +223,11 @@ static const struct {
                       {"scale_factor", "scale"}, {"lr", "rate"},
                       {"num_heads", "heads"},    {"p", "rate"}};
 
+static bool is_axis_order(const char *label) {
+  return strcmp(label, "axes") == 0 || strcmp(label, "dims") == 0 ||
+         strcmp(label, "perm") == 0;
+}
+
 /* If the label is shorthand (`~axis`), the value keeps its name. */
 void suggest_label(Checker *c, Diag *d, const Arg *a, Type *fun) {
   NameSearch s = name_search_new(c, a->label);
@@ -190,6 +242,12 @@ void suggest_label(Checker *c, Diag *d, const Arg *a, Type *fun) {
           t->fun.label &&
           strcmp(t->fun.label->text, foreign_labels[i].ours) == 0)
         s.best = foreign_labels[i].ours;
+  if (!s.best && is_axis_order(a->label->text))
+    d->help = "for another order of axes, write `permute \"i j k -> k i j\" x`";
+  if (!s.best && !d->help)
+    d->help =
+        "only parameters that the type shows with `~` or `?` have labels: "
+        "write the others without one";
   if (!s.best || !a->label_span.file)
     return;
   Span span = a->label_span;

@@ -94,7 +94,8 @@ void fixit_index(Checker *c, Diag *d, const Origin *o, const Expr *e,
 }
 
 void fixit_replace(Checker *c, Diag *d, Span span, const char *text) {
-  if (own_source(c, span))
+  const Source *source = own_source(c, span);
+  if (source && !source_drops_comment(source, span, text))
     diag_add_fixit(c->arena, d, span, text, "write `%s`", text);
 }
 

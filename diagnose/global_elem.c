@@ -8,18 +8,6 @@
 
 #include <string.h>
 
-/* The global value whose element type is e, or NULL.  *last is the variable
-   that was determined. */
-static const Binding *global_of(const ElemVar *e, const ElemVar **last) {
-  const Binding *value = NULL;
-  for (; e; e = e->link)
-    if (e->global) {
-      value = value ? value : e->global;
-      *last = e;
-    }
-  return value;
-}
-
 /* True if the declaration is `val p = e`. */
 static bool is_whole_pattern(Checker *c, const Binding *value) {
   const char *after =
@@ -41,26 +29,15 @@ static const char *annotated_value(Checker *c, const Binding *value,
 }
 
 void error_global_elem(Checker *c, Diag *d, Type *t, Type *other) {
-  const ElemVar *last = NULL;
-  const Binding *value = global_of(t->tensor.elem, &last);
+  if (!error_is_tensor(t) || !error_is_tensor(other))
+    return;
+  GlobalElem global = global_elem_of(t->tensor.elem);
   ElemVar *wanted = elem_root(other->tensor.elem);
-  Dtype is = elem_root(t->tensor.elem)->dtype;
-  if (!value || is == DT_NONE)
+  global_elem_label(c, d, &global);
+  if (!global.by_default || wanted->dtype == DT_NONE ||
+      !(wanted->classes & global.determined->classes))
     return;
-  if (span_equal(last->decided, last->global->span)) {
-    diag_add_label(
-        c->arena, d, value->span,
-        arena_printf(c->arena, "%s by default", dtype_info[is].name));
-    if (wanted->dtype != DT_NONE && (wanted->classes & last->classes))
-      d->help = arena_printf(c->arena, "%s, or declare %s", d->help,
-                             annotated_value(c, value, wanted->dtype));
-    return;
-  }
-  if (!last->decided.file)
-    return;
-  diag_add_label(c->arena, d, value->span,
-                 "its first use determines its element type");
-  diag_add_label(
-      c->arena, d, last->decided,
-      arena_printf(c->arena, "the first use: %s", dtype_info[is].name));
+  const char *way = arena_printf(
+      c->arena, "declare %s", annotated_value(c, global.value, wanted->dtype));
+  d->help = d->help ? arena_printf(c->arena, "%s, or %s", d->help, way) : way;
 }

@@ -4,6 +4,7 @@
 #include "support/arena_text.h"
 #include "support/buffer.h"
 #include "support/diag.h"
+#include "support/intern.h"
 #include "support/source.h"
 
 #include <string.h>
@@ -139,6 +140,11 @@ static bool hint_component_count(Checker *c, Diag *d, Type *actual,
               "list [a, b] = unstack x`";
     return true;
   }
+  if (o->kind == ORIGIN_PATTERN && actual->tag == TY_TUPLE &&
+      expected->tag == TY_SHAPE) {
+    d->help = "for the sizes of a shape, write `val [a, b] = shape x`";
+    return true;
+  }
   if (o->kind != ORIGIN_PATTERN || actual->tag != TY_TUPLE ||
       expected->tag != TY_TUPLE || actual->count == expected->count ||
       !expected->count) /* () is a value, too */
@@ -241,6 +247,17 @@ static bool is_structure(const Type *t) {
   return t->tag == TY_RECORD || t->tag == TY_TUPLE;
 }
 
+/* while (x < 3) (x + 1) */
+static bool hint_while(Diag *d, Type *actual, Type *expected, const Origin *o) {
+  if (o->kind != ORIGIN_ARG || o->prim != PRIM_WHILE ||
+      expected->tag != TY_FUN || actual->tag == TY_FUN)
+    return false;
+  d->help =
+      "`while` takes two functions and the first state: `while (fn x => x "
+      "< 100) (fn x => 2 * x) 1`";
+  return true;
+}
+
 /* A structure of tensors for a function of one tensor. */
 static bool hint_structure(Checker *c, Diag *d, Type *actual, Type *expected,
                            const Origin *o) {
@@ -300,6 +317,8 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
     d->help = "for a tensor, omit `list`: `[x, y]`";
   else if (o->kind == ORIGIN_INDEX && actual->tag == TY_TUPLE)
     d->help = "to get the parts of a tuple, use a pattern: `val (a, b) = e`";
+  else if (o->kind == ORIGIN_INDEX && is_list(c, actual))
+    d->help = "for an element of a list, write `lists.nth i xs`";
   else if (o->kind == ORIGIN_INDEX && actual->tag == TY_RECORD)
     d->help = "write a field as `r.name`";
   else if (expected->tag == TY_SHAPE && hint_shape_literal(c, d, actual, o))
@@ -310,6 +329,7 @@ void hint_type_kind(Checker *c, Diag *d, Type *actual, Type *expected,
            hint_tuple_argument(c, d, actual, o) ||
            hint_component_count(c, d, actual, expected, o) ||
            hint_loop_result(d, actual, expected, o) ||
+           hint_while(d, actual, expected, o) ||
            hint_structure(c, d, actual, expected, o))
     return;
   else if (is_list(c, actual) && error_is_tensor(expected) &&
@@ -365,13 +385,31 @@ static bool hint_convert_operand(Checker *c, Diag *d, Type *actual,
   return true;
 }
 
+/* A type variable of an annotation meets another element type. */
+static bool hint_type_variable(Checker *c, Diag *d, const ElemVar *is,
+                               const ElemVar *wanted) {
+  if (!wanted->skolem || !wanted->name)
+    return false;
+  const char *name = wanted->name->text;
+  if (is->skolem && is->name)
+    d->help = arena_printf(
+        c->arena, "%s and %s may be different types: write %s for both",
+        is->name->text, name, name);
+  else if (elem_shown_dtype(is) != DT_NONE)
+    d->help = arena_printf(
+        c->arena, "%s is arbitrary: to allow only one element type, write %s",
+        name, dtype_info[elem_shown_dtype(is)].name);
+  return d->help != NULL;
+}
+
 void hint_elem_type(Checker *c, Diag *d, Type *actual, Type *expected,
                     const Origin *o) {
   ElemVar *g = elem_root(actual->tensor.elem),
           *w = elem_root(expected->tensor.elem);
   if (hint_bool_index(d, actual, o) ||
       hint_class_labels(c, d, actual, expected, o) ||
-      hint_convert_operand(c, d, actual, expected, o))
+      hint_convert_operand(c, d, actual, expected, o) ||
+      hint_type_variable(c, d, g, w))
     return;
   if (w->dtype == DT_BOOL && is_class(g, CLASS_NUM))
     d->help = "to compare, write for example x > 0; `bool x` is true where x "

@@ -225,6 +225,14 @@ static void hint_list_sizes(Diag *d, const Origin *o) {
               "f32[?] list, or `forget x`";
 }
 
+/* [[1, 2], [3]]: the first one is marked; concat has an axis. */
+static void hint_ragged_literal(Diag *d, const Origin *o) {
+  if (o->kind == ORIGIN_ELEMENT && !d->help && !o->subject && !o->whole &&
+      !o->operands.axis && o->other_span.file)
+    d->help = "the parts of a tensor have equal shapes; for a list with "
+              "different sizes, write `(list [x, y] : f32[?] list)`";
+}
+
 /* The function of a loop changes an integer that its type follows as a size. */
 static void hint_loop_integer(Checker *c, Diag *d, const Constraint *k) {
   const Origin *o = k->origin;
@@ -251,6 +259,7 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
   if (!hint_concat_axis(c, d, o) && o->actual && o->expected)
     hint_axis_order(c, d, o, o->expr, o->actual, o->expected);
   hint_list_sizes(d, o);
+  hint_ragged_literal(d, o);
   TypeDiff part;
   bool found =
       o->actual && o->expected &&

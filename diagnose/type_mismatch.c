@@ -13,10 +13,11 @@ static const char *elem_text(ElemVar *e) {
   e = elem_root(e);
   if (elem_shown_dtype(e) != DT_NONE)
     return dtype_info[elem_shown_dtype(e)].name;
+  if (e->skolem && e->name)
+    return e->name->text;
   return !(e->classes & ~(uint32_t)CLASS_INT)     ? "an integer type"
          : !(e->classes & ~(uint32_t)CLASS_FLOAT) ? "a float type"
          : !(e->classes & ~(uint32_t)CLASS_NUM)   ? "a numeric type"
-         : e->name                                ? e->name->text
                                                   : "any element type";
 }
 
@@ -94,6 +95,8 @@ static Type *parameter_type(Checker *c, const Origin *o, uint32_t number) {
 /* True if x has the kind of y, and a number of axes that y permits. */
 static bool has_kind_of(Checker *c, Type *x, Type *y) {
   x = ty_norm(c, x), y = ty_norm(c, y);
+  if (x->tag == TY_DATATYPE && y->tag == TY_DATATYPE)
+    return x->data.type == y->data.type;
   if (x->tag != TY_TENSOR || y->tag != TY_TENSOR)
     return x->tag == y->tag;
   Shape *s = shape_norm(c, x->tensor.shape),
@@ -219,21 +222,31 @@ static const char *fields_text(Checker *c, const Type *record) {
   return text.text;
 }
 
+/* "int; expected string": the values of integers do not matter where kinds
+   differ. */
+static const char *kinds_text(Checker *c, const TypeDiff *part) {
+  const char *actual = ty_text(c, ty_forget_singletons(c, part->actual));
+  const char *expected = ty_text(c, ty_forget_singletons(c, part->expected));
+  if (strcmp(actual, expected) == 0)
+    return error_two_types(c, "%s; expected %s", part->actual, part->expected);
+  return arena_printf(c->arena, "%s; expected %s", actual, expected);
+}
+
 static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   TypeDiff part;
   if (!type_diff(c, actual, expected, &part))
     part = (TypeDiff){.path = "", .actual = actual, .expected = expected};
   const char *what = diff_subject(c, &part, o);
   if (!part.field) {
-    Diag *d = error_at(
-        c, 305, o->span, "%s is %s", what,
-        error_two_types(c, "%s; expected %s", part.actual, part.expected));
+    Diag *d = error_at(c, 305, o->span, "%s is %s", what, kinds_text(c, &part));
     if (error_is_tensor(expected) && !error_is_tensor(actual) &&
         actual->tag != TY_FUN)
       error_mark_comparison(c, d, o);
     if (!d->mistake.file)
       error_mark_type_origin(c, d, o, part.path, part.actual, part.expected);
     error_mark_function_origin(c, d, o, actual, expected);
+    error_global_elem(c, d, part.actual, part.expected);
+    error_global_elem(c, d, part.expected, part.actual);
     return d;
   }
   Diag *d = error_at(c, 305, o->span,
@@ -290,17 +303,31 @@ static Diag *kind_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   return d;
 }
 
-/* Are both arguments of one call, or components of one tuple? */
+/* Are both arguments of one call, components of one tuple, or fields of one
+   record? */
 static bool are_siblings(const Origin *a, const Origin *b) {
   if (a->kind != b->kind)
     return false;
   if (a->kind == ORIGIN_ARG)
     return a->arg.args && a->arg.args == b->arg.args && a->number && b->number;
-  return a->kind == ORIGIN_ELEMENT && a->whole && a->whole == b->whole;
+  return a->kind == ORIGIN_ELEMENT
+             ? a->whole && a->whole == b->whole
+             : a->kind == ORIGIN_FIELD && a->record &&
+                   a->record->kind == EX_RECORD && a->record == b->record;
 }
 
-/* Two arguments or components have each other's expected kinds.  The first
-   error gets the help; the second is not reported. */
+static const char *swapped_text(Checker *c, const Origin *a, const Origin *b) {
+  if (a->kind == ORIGIN_FIELD)
+    return arena_printf(c->arena, "the values of `%s` and `%s` may be swapped",
+                        a->subject, b->subject);
+  bool components = a->kind == ORIGIN_ELEMENT;
+  return arena_printf(c->arena, "%s %u and %u may be swapped",
+                      components ? "components" : "arguments",
+                      a->number + components, b->number + components);
+}
+
+/* Two arguments, components or fields have each other's expected kinds.  The
+   first error gets the help; the second is not reported. */
 static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
                               const Origin *o) {
   for (uint32_t i = 0; i < c->solver.contradicted.len; i++) {
@@ -314,10 +341,7 @@ static bool swapped_arguments(Checker *c, Type *actual, Type *expected,
     Diag *d = error_find_at(c, other->span);
     if (!d)
       return false;
-    bool components = o->kind == ORIGIN_ELEMENT;
-    d->help = arena_printf(c->arena, "%s %u and %u may be swapped",
-                           components ? "components" : "arguments",
-                           other->number + components, o->number + components);
+    d->help = swapped_text(c, other, o);
     fixit_swap(c, d, other->expr, o->expr);
     return true;
   }

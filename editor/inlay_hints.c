@@ -118,8 +118,8 @@ static bool edit_type_checks(HintCollector *h, const InlayHint *hint) {
   decs[0] = program.decs[0];
   for (uint32_t i = 0; i < h->users.len; i++)
     decs[i + 1] = h->users.at[i];
-  return checker_try_decs(s->checker, s->current_module, decs,
-                          h->users.len + 1);
+  return checker_try_decs(s->checker, s->current_module, decs, h->users.len + 1,
+                          &ignored);
 }
 
 static void report_hint(HintCollector *h, InlayHint *hint, const SymbolRef *p,

@@ -252,6 +252,12 @@ static bool is_arithmetic(int token) {
          token == TOK_SLASH;
 }
 
+static bool is_binary_operator(int token) {
+  return is_arithmetic(token) || is_comparison(token) || token == TOK_PERCENT ||
+         token == TOK_AT || token == TOK_ANDAND || token == TOK_OR ||
+         token == TOK_CARET || token == TOK_CONS;
+}
+
 static bool is_line_begin(const ParseState *ps, uint32_t at) {
   return at == 0 || ps->lexer.text[at - 1] == '\n';
 }
@@ -370,6 +376,11 @@ static const char *help_after_expr(const SyntaxError *e,
     return context.token == TOK_LET
                ? "the result of a `let` is after `in`: `let val x = e in e end`"
                : NULL;
+  case TOK_DO:
+    return context.token == TOK_FOR
+               ? "`for i < n => e` makes a tensor; to repeat a step, write "
+                 "`iterate n f x`"
+               : NULL;
   case TOK_QUESTION:
     return "write `if c then a else b`";
   case TOK_WITH:
@@ -415,9 +426,6 @@ static const char *help_after_word(const SyntaxError *e) {
                ? "remove the comma after the last one"
                : NULL;
   case TOK_LPAREN:
-    if (is_arithmetic(e->found) && expects(e, TOK_FN))
-      return "for an operator as a function, write `(op +)`; with one operand, "
-             "`fn x => x + 1`";
     return e->found == TOK_PUN || e->found == TOK_LABEL
                ? "write labelled arguments without parentheses and commas: `f "
                  "~x:1 y`"
@@ -485,14 +493,69 @@ static const char *help_name(ParseState *ps, const SyntaxError *e) {
   return NULL;
 }
 
+/* fn x, y => e; case p of x, y => e */
+static const char *help_comma(const SyntaxError *e) {
+  return e->found == TOK_COMMA && expects(e, TOK_DARROW)
+             ? "write a tuple in parentheses, as in `fn (x, y) => e`; two "
+               "parameters without a comma, as in `fn x y => e`"
+             : NULL;
+}
+
+/* (+), (- ), (+ 1), (1 +) */
+static const char *help_operator(ParseState *ps, const SyntaxError *e) {
+  int last = stack_at(e, 0);
+  bool begins = last == TOK_LPAREN && is_binary_operator(e->found);
+  if (!begins && (!is_binary_operator(last) || e->found != TOK_RPAREN))
+    return NULL;
+  const char *name = parse_symbol_name(begins ? e->found : last);
+  if (begins || stack_at(e, 1) == TOK_LPAREN)
+    return arena_printf(ps->arena,
+                        "for an operator as a function, write `(op %s)`; with "
+                        "one operand, `fn x => x %s y`",
+                        name, name);
+  return arena_printf(ps->arena,
+                      "for an operator with one operand as a function, write "
+                      "`fn x => y %s x`",
+                      name);
+}
+
+/* x.[i] = v, other than in a condition. */
+static bool is_assigned_element(ParseState *ps, const SyntaxError *e,
+                                SyntaxContext context) {
+  Span before = tokens_previous_span(ps);
+  return e->found == TOK_EQUAL && follows_expr(e) &&
+         (!context.token || context.token == TOK_LET ||
+          context.token == TOK_IN) &&
+         before.end > before.start && ps->lexer.text[before.end - 1] == ']';
+}
+
+/* A line in a declaration that begins with x = e. */
+static bool is_assigned_name(ParseState *ps, const SyntaxError *e,
+                             SyntaxContext context) {
+  uint32_t at = tokens_previous_span(ps).start;
+  while (at && ps->lexer.text[at - 1] == ' ')
+    at--;
+  return e->found == TOK_EQUAL && follows_expr(e) && in_dec(e) &&
+         !context.token && is_line_begin(ps, at);
+}
+
 static const char *help_text(ParseState *ps, const SyntaxError *e,
                              SyntaxContext context) {
+  if (is_assigned_element(ps, e, context))
+    return "tensors are immutable: `set i v x` is x with another element";
+  if (is_assigned_name(ps, e, context))
+    return "to compare, write `==`; values are immutable: for a new one, write "
+           "`let val x = e in e end`";
   if (follows_expr(e))
     return help_after_expr(e, context);
   const char *arrow = help_arrow(e);
   if (arrow)
     return arrow;
   const char *word = help_after_word(e);
+  if (!word)
+    word = help_operator(ps, e);
+  if (!word)
+    word = help_comma(e);
   if (word)
     return word;
   if ((e->found == TOK_NEGNUM || e->found == TOK_NEGFLOAT) &&

@@ -2,6 +2,7 @@
    session_read_file and import_module. */
 #define _GNU_SOURCE
 #include "session/internal.h"
+#include "lexer/lexer.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
 #include "support/intern.h"
@@ -15,12 +16,23 @@
 
 enum { MAX_IMPORT_DEPTH = 200 };
 
+/* A library of another language, as in `import numpy`; or NULL. */
+static const ForeignWord *foreign_library(Session *s, const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  const char *dot = strrchr(name, '.');
+  size_t len = dot ? (size_t)(dot - name) : strlen(name);
+  return lexer_find_foreign(arena_strndup(s->arena, name, len));
+}
+
 static bool cannot_read(Session *s, const char *path, Span span,
                         const char *why) {
   Diag *diag = session_error(s, 601, span, "cannot read %s: %s", path, why);
+  const ForeignWord *library = foreign_library(s, path);
   if (span.file)
-    diag->help = "import a library module, or a file with a path relative to "
-                 "the folder of this file";
+    diag->help = library ? arena_printf(s->arena, "no import is needed: %s",
+                                        library->help)
+                         : "import a library module, or a file with a path "
+                           "relative to the folder of this file";
   return false;
 }
 

@@ -306,6 +306,12 @@ static bool print_product(DimCtx *cx, Buffer *out, Dim *d, PrintContext where) {
 
 static void print_in_context(DimCtx *cx, Buffer *out, Dim *d,
                              PrintContext where) {
+  const DimVar *var = dim_as_var(d);
+  if (var || (dim_is_const(d) && dim_sign(d) >= 0)) { /* most sizes */
+    buffer_puts(out, var ? dim_var_name(cx, var)
+                         : bigint_text(cx, dim_constant_term(d)));
+    return;
+  }
   if (print_product(cx, out, d, where))
     return;
   PrintTerms items;

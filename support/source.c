@@ -113,3 +113,16 @@ const char *source_excerpt(Arena *arena, const Sources *sources, Span span) {
     len--;
   return arena_printf(arena, "%.*s…", (int)len, text);
 }
+
+static uint32_t comment_count(const char *text, size_t len) {
+  uint32_t count = 0;
+  for (size_t i = 0; i + 1 < len; i++)
+    count += text[i] == '(' && text[i + 1] == '*';
+  return count;
+}
+
+bool source_drops_comment(const Source *source, Span span,
+                          const char *replacement) {
+  return comment_count(source->text + span.start, span.end - span.start) >
+         comment_count(replacement, strlen(replacement));
+}

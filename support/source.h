@@ -42,5 +42,8 @@ typedef struct SourceRegion {
 bool sources_region(const Sources *sources, Span span, SourceRegion *out);
 /* The text of a span on one line, truncated if long.  NULL if it is empty. */
 const char *source_excerpt(Arena *arena, const Sources *sources, Span span);
+/* True if the text of the span has a comment that the replacement lacks. */
+bool source_drops_comment(const Source *source, Span span,
+                          const char *replacement);
 
 #endif

@@ -220,6 +220,8 @@ def check_fixes(axon, folder):
                 at = edit["place"]
                 fixed = (fixed[:at["start"]] + edit["text"].encode() +
                          fixed[at["end"]:])
+            if fixed.count(b"(*") < text.count(b"(*"):
+                fail(f"{path}: the fix of {diag['code']} loses a comment")
             copy = os.path.join(folder, ".fixed.axn")
             open(copy, "wb").write(fixed)
             left = diagnostics(axon, copy)

@@ -4,6 +4,8 @@
    global_elem_finish and checker_default_elems. */
 #include "typecheck/internal.h"
 #include "support/arena.h"
+#include "support/arena_text.h"
+#include "support/diag.h"
 
 /* ---- changes by a declaration ---- */
 
@@ -50,9 +52,53 @@ void elem_require_default_int(Checker *c, ElemVar *e) {
   }
 }
 
+/* ---- messages ---- */
+
+GlobalElem global_elem_of(const ElemVar *e) {
+  GlobalElem found = {0};
+  for (; e; e = e->link)
+    if (e->global) {
+      found.value = found.value ? found.value : e->global;
+      found.determined = e;
+    }
+  found.by_default = found.value && span_equal(found.determined->decided,
+                                               found.determined->global->span);
+  return found;
+}
+
+static void label_default(Checker *c, Diag *d, const GlobalElem *global) {
+  const ElemVar *e = elem_root((ElemVar *)global->determined);
+  const char *name = dtype_info[elem_shown_dtype(e)].name;
+  diag_add_label(c->arena, d, global->value->span,
+                 global->determined->default_preference == PREFERS_INT
+                     ? arena_printf(c->arena, "an integer: %s", name)
+                     : arena_printf(c->arena, "%s by default", name));
+}
+
+void global_elem_label(Checker *c, Diag *d, const GlobalElem *global) {
+  if (!global->value)
+    return;
+  if (global->by_default) {
+    label_default(c, d, global);
+    return;
+  }
+  if (!global->determined->decided.file)
+    return;
+  const ElemVar *e = elem_root((ElemVar *)global->determined);
+  diag_add_label(c->arena, d, global->value->span,
+                 "its first use determines its element type");
+  diag_add_label(c->arena, d, global->determined->decided,
+                 arena_printf(c->arena, "the first use: %s",
+                              e->dtype != DT_NONE ? dtype_info[e->dtype].name
+                              : e->classes & ~(uint32_t)CLASS_FLOAT
+                                  ? "a numeric type"
+                                  : "a float type"));
+}
+
 /* ---- places that need an element type ---- */
 
 void global_elem_finish(Checker *c, ElemSite site) {
+  const GlobalElem global = global_elem_of(site.at->var);
   ElemVar *e = elem_root(site.at->var);
   if (is_undetermined(e) && e->global) {
     VEC_PUSH(c->arena, c->elems.sites, site);
@@ -62,10 +108,13 @@ void global_elem_finish(Checker *c, ElemSite site) {
     elem_apply_default(c, e);
   e = elem_root(e);
   *site.at = (ElemRef){e->dtype, e->dtype == DT_NONE ? e : NULL};
+  Diag *d = NULL;
   if (site.num)
-    literal_check(c, site.num, site.is_float, e->dtype, site.span);
+    d = literal_check(c, site.num, site.is_float, e->dtype, site.span);
   if (site.generic)
-    literal_check_use(c, site.generic, e->dtype, site.use);
+    d = literal_check_use(c, site.generic, e->dtype, site.use);
+  if (d && !global.by_default)
+    global_elem_label(c, d, &global);
 }
 
 /* ---- declarations and texts ---- */

@@ -30,13 +30,14 @@ bool implicit_has_path(const Scheme *s, const void *var);
 /* ---- literal_range.c ---- */
 /* Notes that the number num has the element type of e. */
 void literal_note(Checker *c, ElemVar *e, const char *num, bool is_float);
-/* Reports a number that does not fit its element type. */
-void literal_check(Checker *c, const char *num, bool is_float, Dtype t,
-                   Span span);
+/* Reports a number that does not fit its element type.  Returns the error, or
+   NULL. */
+Diag *literal_check(Checker *c, const char *num, bool is_float, Dtype t,
+                    Span span);
 /* Reports a use, with element type t, of a generic function that contains a
-   number which does not fit t. */
-void literal_check_use(Checker *c, const ElemVar *generic, Dtype t,
-                       const Core *use);
+   number which does not fit t.  Returns the error, or NULL. */
+Diag *literal_check_use(Checker *c, const ElemVar *generic, Dtype t,
+                        const Core *use);
 
 /* ---- wide_sizes.c ---- */
 /* Reports sizes that do not fit in 64 bits. */
@@ -257,6 +258,9 @@ CorePat *corepat_new(Checker *c, CorePatKind kind, Span span);
 CorePat *infer_pattern(Checker *c, Pat *p, Type *type, bool top);
 
 /* ---- recursive_call.c ---- */
+/* True if the error there is in an expression that uses no name of the
+   declaration. */
+bool error_is_closed(const Dec *dec, Span at);
 /* Drops the errors since `from` that follow from the error about a recursive
    call with another shape, if there is one. */
 void drop_errors_of_recursion(Checker *c, const Dec *dec, Diags *diags,

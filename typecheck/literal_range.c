@@ -94,18 +94,18 @@ static void add_help(Checker *c, Diag *d, Dtype t) {
                          (long long)int_min(t), (long long)int_max(t));
 }
 
-void literal_check(Checker *c, const char *num, bool is_float, Dtype t,
-                   Span span) {
+Diag *literal_check(Checker *c, const char *num, bool is_float, Dtype t,
+                    Span span) {
   if (t == DT_NONE || !(unfit_dtypes(c, num, is_float) & 1u << t))
-    return;
-  add_help(
-      c,
-      error_at(c, 361, span, "%s does not fit in %s", num, dtype_info[t].name),
-      t);
+    return NULL;
+  Diag *d =
+      error_at(c, 361, span, "%s does not fit in %s", num, dtype_info[t].name);
+  add_help(c, d, t);
+  return d;
 }
 
-void literal_check_use(Checker *c, const ElemVar *generic, Dtype t,
-                       const Core *use) {
+Diag *literal_check_use(Checker *c, const ElemVar *generic, Dtype t,
+                        const Core *use) {
   for (const UnfitNumber *n = generic->unfit; n && t; n = n->next)
     if (n->dtypes & 1u << t) {
       Diag *d = error_at(c, 361, use->span,
@@ -113,6 +113,7 @@ void literal_check_use(Checker *c, const ElemVar *generic, Dtype t,
                          use->var ? use->var->name->text : "this function",
                          n->num, dtype_info[t].name);
       add_help(c, d, t);
-      return;
+      return d;
     }
+  return NULL;
 }

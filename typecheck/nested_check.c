@@ -63,27 +63,27 @@ void check_library_dec(Checker *c, Module *m, Dec *dec) {
   end_nested_check(c, &saved);
 }
 
-bool checker_try_decs(Checker *c, Module *m, Dec *const *decs, uint32_t count) {
+bool checker_try_decs(Checker *c, Module *m, Dec *const *decs, uint32_t count,
+                      Diags *diags) {
   Checker saved = *c;
-  Diags ignored;
+  uint32_t errors = diags->errors;
   Checked out;
   uint32_t names = m->bindings.len;
   VEC(NameChange) changes = {0}, journal = {0};
   for (uint32_t i = 0; i < m->journal.len; i++)
     VEC_PUSH(c->arena, journal, m->journal.at[i]);
   bool ok = true;
-  diags_init(&ignored, c->arena);
   begin_nested_check(c);
   c->facts.assumptions = saved.facts.assumptions;
   c->notes.recorded_refs = NULL;
   TextStart start = checker_begin_text(c);
   for (uint32_t i = 0; ok && i < count; i++) {
-    ok = checker_dec(c, m, decs[i], &ignored, &out) && !ignored.errors;
+    ok = checker_dec(c, m, decs[i], diags, &out) && diags->errors == errors;
     for (uint32_t k = 0; k < m->journal.len; k++)
       VEC_PUSH(c->arena, changes, m->journal.at[k]);
   }
   checker_default_elems(c, start);
-  ok &= !ignored.errors;
+  ok &= diags->errors == errors;
   global_elems_undo(c, &start);
   while (changes.len) {
     NameChange *change = &changes.at[--changes.len];

@@ -96,20 +96,21 @@ static bool annotate(Checker *c, const Dec *dec, Type *type,
         arena_printf(c->arena, "(%s : %s)", param_name(p)->text, type_text);
     buffer_printf(&head, " %s", text);
     buffer_printf(&types, "%s ", type_text);
-    out->edits[out->count++] = (DiagEdit){p->pat->span, text};
+    out->edits[out->count++] = p->pat->kind == PAT_ASCRIBE
+                                   ? (DiagEdit){p->pat->type->span, type_text}
+                                   : (DiagEdit){p->pat->span, text};
     t = ty_norm(c, t->fun.result);
   }
   if (has_unknown_sizes)
     t = with_unknown_sizes(c, t);
-  const char *result =
-      arena_printf(c->arena, " : %s", ty_text_within(c, whole, t));
+  const char *type_text = ty_text_within(c, whole, t);
+  const char *result = arena_printf(c->arena, " : %s", type_text);
   buffer_puts(&head, result);
   buffer_puts(&types, result);
   Span at = k->params[k->param_count - 1].pat->span;
   at.start = at.end;
-  if (k->result)
-    at.end = k->result->span.end;
-  out->edits[out->count++] = (DiagEdit){at, result};
+  out->edits[out->count++] = k->result ? (DiagEdit){k->result->span, type_text}
+                                       : (DiagEdit){at, result};
   out->text = head.text;
   out->types = types.text;
   return true;
@@ -190,35 +191,85 @@ static Buffer changed_text(Checker *c, const Dec *dec, const Annotation *a) {
   return out;
 }
 
-/* True if the declaration has no error with the annotation. */
-static bool annotation_checks(Checker *c, Module *m, const Dec *dec,
-                              const Annotation *a) {
-  if (captures_name(a->types, text_outside(c, dec, a), own_types(c, dec)))
-    return false;
-  Buffer text = changed_text(c, dec, a);
-  Diags ignored;
-  diags_init(&ignored, c->arena);
-  uint32_t file = sources_add(c->sources, "input", text.text, text.len, false);
-  Program program = parse_range(c->sources, file, 0, (uint32_t)text.len,
-                                c->interner, c->arena, &ignored);
-  return program.dec_count == 1 && !ignored.errors &&
-         checker_try_decs(c, m, program.decs, 1);
+/* ---- trials ---- */
+
+/* An annotation is tried in a copy of the declaration.  Its errors are then
+   those that the annotation does not mend. */
+typedef struct Trial {
+  Checker *c;
+  Module *module;
+  const Dec *dec;
+  const Diags *diags; /* of the declaration: */
+  uint32_t from;      /* from here on */
+  Diags remaining;
+} Trial;
+
+/* The position in the changed text. */
+static uint32_t changed_position(const Trial *t, const Annotation *a,
+                                 uint32_t at) {
+  uint32_t changed = at - t->dec->span.start;
+  for (uint32_t i = 0; i < a->count; i++) {
+    Span span = a->edits[i].span;
+    if (span.end <= at)
+      changed += (uint32_t)strlen(a->edits[i].text) - (span.end - span.start);
+  }
+  return changed;
 }
 
-/* Keeps one of the errors since `from`: the annotation mends all of them.
-   Prefers the given one. */
-static Diag *keep_one_error(Diags *diags, uint32_t from,
-                            const Diag *preferred) {
+static bool is_remaining(const Trial *t, const Annotation *a, const Diag *d) {
+  uint32_t start = changed_position(t, a, d->span.start);
+  for (uint32_t i = 0; i < t->remaining.all.len; i++) {
+    const Diag *other = t->remaining.all.at[i];
+    if (other->code == d->code && other->span.start == start)
+      return true;
+  }
+  return false;
+}
+
+/* True if the annotation mends the error about the recursive call, and the
+   remaining errors are others of the declaration, which do not follow from the
+   function's type. */
+static bool mends_recursion(const Trial *t, const Annotation *a) {
+  const Diag *recursive = t->c->inference.recursive_call;
+  uint32_t found = 0, errors = 0;
+  for (uint32_t i = 0; i < t->remaining.all.len; i++)
+    errors += t->remaining.all.at[i]->severity == SEV_ERROR;
+  for (uint32_t i = t->from; i < t->diags->all.len; i++) {
+    const Diag *d = t->diags->all.at[i];
+    found += d->severity == SEV_ERROR && is_remaining(t, a, d) &&
+             error_is_closed(t->dec, d->span);
+  }
+  return recursive && !is_remaining(t, a, recursive) && found == errors;
+}
+
+static bool annotation_helps(Trial *t, const Annotation *a) {
+  Checker *c = t->c;
+  diags_init(&t->remaining, c->arena);
+  if (captures_name(a->types, text_outside(c, t->dec, a), own_types(c, t->dec)))
+    return false;
+  Buffer text = changed_text(c, t->dec, a);
+  uint32_t file = sources_add(c->sources, "input", text.text, text.len, false);
+  Program program = parse_range(c->sources, file, 0, (uint32_t)text.len,
+                                c->interner, c->arena, &t->remaining);
+  return program.dec_count == 1 && !t->remaining.errors &&
+         (checker_try_decs(c, t->module, program.decs, 1, &t->remaining) ||
+          mends_recursion(t, a));
+}
+
+/* Keeps one of the errors that the annotation mends, and the others.  Prefers
+   that about the recursive call. */
+static Diag *keep_one_error(const Trial *t, const Annotation *a, Diags *diags) {
   Diag *kept = NULL;
-  for (uint32_t i = from; i < diags->all.len; i++) {
+  for (uint32_t i = t->from; i < diags->all.len; i++) {
     Diag *d = diags->all.at[i];
-    if (d->severity == SEV_ERROR && (!kept || d == preferred))
+    if (d->severity == SEV_ERROR && !is_remaining(t, a, d) &&
+        (!kept || d == t->c->inference.recursive_call))
       kept = d;
   }
-  uint32_t len = from;
-  for (uint32_t i = from; i < diags->all.len; i++) {
+  uint32_t len = t->from;
+  for (uint32_t i = t->from; i < diags->all.len; i++) {
     Diag *d = diags->all.at[i];
-    if (d->severity == SEV_ERROR && d != kept)
+    if (d->severity == SEV_ERROR && d != kept && !is_remaining(t, a, d))
       diags->errors--;
     else
       diags->all.at[len++] = d;
@@ -257,14 +308,19 @@ void checker_recursion_help(Checker *c, Module *m, const Dec *dec, Diags *diags,
   if (!type || !k || !has_plain_params(k) || has_open_global(c, type))
     return;
   Annotation a;
-  if (!annotate(c, dec, type, false, &a) || !annotation_checks(c, m, dec, &a))
-    if (!annotate(c, dec, type, true, &a) || !annotation_checks(c, m, dec, &a))
+  Trial trial = {.c = c, .module = m, .dec = dec, .diags = diags, .from = from};
+  if (!annotate(c, dec, type, false, &a) || !annotation_helps(&trial, &a))
+    if (!annotate(c, dec, type, true, &a) || !annotation_helps(&trial, &a))
       return;
-  Diag *d = keep_one_error(diags, from, c->inference.recursive_call);
+  Diag *d = keep_one_error(&trial, &a, diags);
   if (!d)
     return;
   d->fixit_count = 0; /* they implement the help that it had */
   d->help = help_text(c, d, a.text);
+  const Source *source = sources_get(c->sources, dec->span.file);
+  for (uint32_t i = 0; i < a.count; i++)
+    if (source_drops_comment(source, a.edits[i].span, a.edits[i].text))
+      return;
   diag_add_fixit_edits(c->arena, d, a.edits, a.count, "annotate %s",
                        k->name->text);
 }

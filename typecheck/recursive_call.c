@@ -42,6 +42,12 @@ static void search_closed(void *arg, Expr *e) {
   s->is_closed = !s->uses_own;
 }
 
+bool error_is_closed(const Dec *dec, Span at) {
+  ClosedSearch s = {.dec = dec->span, .at = at};
+  dec_visit_exprs(dec, search_closed, &s);
+  return s.is_closed;
+}
+
 /* A recursive call with another shape makes all sizes of its function differ.
    Errors in expressions that use no name of the function do not follow. */
 void drop_errors_of_recursion(Checker *c, const Dec *dec, Diags *diags,
@@ -55,10 +61,7 @@ void drop_errors_of_recursion(Checker *c, const Dec *dec, Diags *diags,
     bool follows = d->severity == SEV_ERROR &&
                    d != c->inference.recursive_call &&
                    (d->code == SIZES_DIFFER || d->code == NO_BROADCAST);
-    ClosedSearch s = {.dec = c->inference.dec_span, .at = d->span};
-    if (follows)
-      dec_visit_exprs(dec, search_closed, &s);
-    if (follows && !s.is_closed)
+    if (follows && !error_is_closed(dec, d->span))
       diags->errors--;
     else
       diags->all.at[kept++] = d;

@@ -261,7 +261,9 @@ static Core *infer_einsum_or_permute(Checker *c, Expr *e, PrimId id, Arg *args,
         c, e,
         arena_printf(c->arena,
                      "the first argument of %s must be a literal string", name),
-        "for example einsum \"b i k, k j -> b i j\" x y", type);
+        id == PRIM_EINSUM ? "for example einsum \"b i k, k j -> b i j\" x y"
+                          : "for example permute \"i j k -> k i j\" x",
+        type);
   Einsum spec;
   if (!read_labels(c, e, id, pos, count, &spec))
     return failed(c, e, type);

@@ -34,6 +34,14 @@ ElemVar *elem_root(ElemVar *e) {
   return e;
 }
 
+ElemVar *elem_root_or_global(ElemVar *e) {
+  ElemVar *global = NULL;
+  for (; e->link; e = e->link)
+    if (e->global)
+      global = e;
+  return global ? global : e;
+}
+
 Dtype elem_default_dtype(const ElemVar *e) {
   if ((e->classes & CLASS_FLOAT) && e->default_preference != PREFERS_INT)
     return DT_F32;
@@ -690,9 +698,10 @@ static Shape *shape_copy(TypeMapper *copy, const Shape *s0) {
 }
 
 static ElemVar *elem_copy(TypeMapper *copy, ElemVar *e) {
-  e = elem_root(e);
-  ElemVar *r = e->dtype == DT_NONE && copy->elem ? copy->elem(copy, e) : NULL;
-  return r ? r : e;
+  ElemVar *root = elem_root(e);
+  ElemVar *r =
+      root->dtype == DT_NONE && copy->elem ? copy->elem(copy, root) : NULL;
+  return r ? r : elem_root_or_global(e);
 }
 
 static Effect *effect_copy(TypeMapper *copy, Effect *e) {

@@ -17,7 +17,7 @@ typedef struct BroadcastFrame { /* a broadcast that is being printed */
 
 struct VarNames {
   Map named; /* variables whose names are already chosen */
-  VEC(const char *) used;
+  Map used;  /* set of their names, as Sym */
   uint32_t next_dim, next_shape, next_elem;
 };
 
@@ -34,16 +34,15 @@ struct TypePrinter {
 };
 
 static bool is_name_taken(TypePrinter *p, const char *name) {
-  for (uint32_t i = 0; i < p->names->used.len; i++)
-    if (strcmp(p->names->used.at[i], name) == 0)
-      return true;
-  return p->avoided_names &&
-         map_get(p->avoided_names, intern_string(p->c->interner, name));
+  Sym *sym = intern_string(p->c->interner, name);
+  return map_get(&p->names->used, sym) ||
+         (p->avoided_names && map_get(p->avoided_names, sym));
 }
 
 static const char *reserve_name(TypePrinter *p, const char *name) {
-  VEC_PUSH(p->c->arena, p->names->used, name);
-  return name;
+  Sym *sym = intern_string(p->c->interner, name);
+  map_put(&p->names->used, sym, sym);
+  return sym->text;
 }
 
 /* The i-th name of "nmkpqdh...", then n1, n2, ... */
@@ -160,7 +159,8 @@ static void put_dim(TypePrinter *p, Dim *d0) {
   }
   TypeVisitor v = naming_visit(p);
   dim_visit(&v, d);
-  dim_print(p->c->dims, &p->out, d);
+  if (!p->reserving)
+    dim_print(p->c->dims, &p->out, d);
 }
 
 static void put_shape(TypePrinter *p, const Shape *s);
@@ -227,9 +227,9 @@ static void put_shape(TypePrinter *p, const Shape *s0) {
       if (put_broadcast(p, s->axes[i].var))
         break;
       name_shape(p, s->axes[i].var);
-      buffer_printf(&p->out, "%s%s", /* a size or a *: both are one axis */
-                    s->axes[i].var->fixed_rank == 1 ? "" : "...",
-                    s->axes[i].var->printed_name);
+      /* a size or a *: both are one axis */
+      buffer_puts(&p->out, s->axes[i].var->fixed_rank == 1 ? "" : "...");
+      buffer_puts(&p->out, s->axes[i].var->printed_name);
       break;
     }
   }
@@ -323,8 +323,9 @@ static void put_record(TypePrinter *p, Type *t) {
   bool first = true;
   while (t && t->tag == TY_RECORD) {
     for (uint32_t i = 0; i < t->count; i++) {
-      buffer_printf(&p->out, "%s%s : ", first ? "" : ", ",
-                    t->record.labels[i]->text);
+      buffer_puts(&p->out, first ? "" : ", ");
+      buffer_puts(&p->out, t->record.labels[i]->text);
+      buffer_puts(&p->out, " : ");
       put_type(p, t->args[i], PREC_FUN);
       first = false;
     }
@@ -753,6 +754,7 @@ static const char *printed_text(TypePrinter *p) {
 static VarNames *names_new(Checker *c) {
   VarNames *names = NEW(c->arena, VarNames);
   map_init(&names->named, c->arena);
+  map_init(&names->used, c->arena);
   return names;
 }
 

@@ -275,10 +275,10 @@ Map *refs_visible_names(Checker *checker, Module *module, const SymbolRef *from,
    value. */
 const char *ref_annotation(Checker *checker, const SymbolRef *place,
                            const Map *names);
-/* Checks declarations in sequence and leaves no trace.  Returns false after an
-   error. */
+/* Checks declarations in sequence, until one has errors, and leaves no trace
+   but these errors in `diags`.  Returns false after an error. */
 bool checker_try_decs(Checker *checker, Module *module, Dec *const *decs,
-                      uint32_t count);
+                      uint32_t count, Diags *diags);
 bool ref_is_tensor(Checker *checker, const SymbolRef *place);
 /* Calls f for the fields of a record, or for the labelled parameters of a
    function.  For a REF_LABEL, the called function. */

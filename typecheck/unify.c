@@ -82,16 +82,6 @@ static bool outlives(const ElemVar *a, const ElemVar *b) {
   return a->global && (!b->global || a->id < b->id);
 }
 
-/* The root of e or, if a global value determined it, the variable of that
-   value: messages name the value. */
-static ElemVar *root_or_global(ElemVar *e) {
-  ElemVar *global = NULL;
-  for (; e->link; e = e->link)
-    if (e->global)
-      global = e;
-  return global ? global : e;
-}
-
 static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
   if (!(a->classes & b->classes))
     return false;
@@ -129,9 +119,9 @@ bool unify_elem(Checker *c, ElemVar *x, ElemVar *y) {
   bool free = a->classes == CLASS_ANY || b->classes == CLASS_ANY;
   bool fits = unify_elem_roots(c, a, b);
   if (a->link == b)
-    a->link = root_or_global(y);
+    a->link = elem_root_or_global(y);
   else if (b->link == a)
-    b->link = root_or_global(x);
+    b->link = elem_root_or_global(x);
   return free ? fits : stats_count_decided(c, CONSTRAINT_ELEM_CLASS, fits);
 }
 
@@ -145,9 +135,14 @@ bool unify_tensor_elems(Checker *c, const Type *a, const Type *b,
   ElemVar *global = undetermined_global(a->tensor.elem);
   if (!global)
     global = undetermined_global(b->tensor.elem);
+  uint32_t classes = global ? global->classes : 0;
   if (!unify_elem(c, a->tensor.elem, b->tensor.elem))
     return false;
-  if (global && o && elem_root(global)->dtype != DT_NONE)
+  if (!global || !o)
+    return true;
+  const ElemVar *root = elem_root(global);
+  bool narrowed = root->classes != classes && !global->decided.file;
+  if (root->dtype != DT_NONE || narrowed)
     global->decided = o->span;
   return true;
 }

@@ -28,6 +28,18 @@ bool shape_equal(Checker *c, const Shape *a, const Shape *b);
 /* The same for normalized shapes (shape_norm). */
 bool shape_same(const Shape *a, const Shape *b);
 ElemVar *elem_root(ElemVar *e);
+/* The root of e or, if a global value determined it, the variable of that
+   value: messages name the value. */
+ElemVar *elem_root_or_global(ElemVar *e);
+/* The element type of a global value. */
+typedef struct GlobalElem {
+  const Binding *value;      /* NULL: it is not that of one */
+  const ElemVar *determined; /* the variable that was determined */
+  bool by_default;           /* no use determined it */
+} GlobalElem;
+GlobalElem global_elem_of(const ElemVar *e);
+/* Labels the value, and what determined its element type. */
+void global_elem_label(Checker *c, Diag *d, const GlobalElem *global);
 /* The element type that messages show: an undetermined one of a global value is
    its default; DT_NONE: a variable. */
 Dtype elem_shown_dtype(const ElemVar *e);
