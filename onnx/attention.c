@@ -50,9 +50,9 @@ static Value *with_past(Importer *im, Value *x, uint32_t past, uint32_t o) {
       import_fail(im, NULL, "the cache must have four axes");
     out->shape.dims[2] =
         dim_add(&im->dims, before->shape.dims[2], x->shape.dims[2]);
+    const char *first = ref(im, before), *rest = ref(im, x);
     out->text =
-        local(im, "present",
-              text(im, "concat ~axis:2 (%s, %s)", ref(im, before), ref(im, x)));
+        local(im, "present", text(im, "concat ~axis:2 (%s, %s)", first, rest));
   }
   define(im, o, out->dtype, &out->shape, "%s", ref(im, out));
   return out;
@@ -206,10 +206,10 @@ void onnx_attention(Importer *im, const char *how) {
   if (!(scale >= 0))
     import_fail(im, NULL, "its scale is negative");
   root = float_text(im, sqrt(scale));
-  steps[MODE_SCORES] = s =
-      local(im, "scores",
-            text(im, "(%s * %s) @ transpose (%s * %s)", ref(im, h.q), root,
-                 repeated(&h, h.k), root));
+  const char *queries = ref(im, h.q), *keys = repeated(&h, h.k);
+  steps[MODE_SCORES] = s = local(
+      im, "scores",
+      text(im, "(%s * %s) @ transpose (%s * %s)", queries, root, keys, root));
   if (cap > 0)
     s = local(im, "capped",
               text(im, "%s * tanh (%s / %s)", float_text(im, cap), s,

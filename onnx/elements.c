@@ -253,11 +253,11 @@ void onnx_group_norm(Importer *im, const char *how) {
   for (uint32_t k = 2; k < rank; k++)
     buffer_puts(&stars, ", *");
   const char *items = stars.text ? text(im, ".[:%s]", stars.text) : "";
+  const char *scale = ref(im, input(im, 1)), *bias = ref(im, input(im, 2));
   define(im, 0, x->dtype, &x->shape,
          "reshape %s (%s * rsqrt (mean ~axis:2 ~keep:true (square %s) + %s)) "
          "* %s%s + %s%s",
-         sizes_text(im, &x->shape), d, d, eps, ref(im, input(im, 1)), items,
-         ref(im, input(im, 2)), items);
+         sizes_text(im, &x->shape), d, d, eps, scale, items, bias, items);
 }
 
 /* x divided by a power of the mean square of neighbouring channels. */

@@ -89,7 +89,8 @@ static AxisTaps axis_taps(const Sampling *s, uint32_t axis) {
 }
 
 static Sampling read_sampling(Importer *im) {
-  Sampling s = {.im = im, .x = input(im, 0), .grid = input(im, 1)};
+  Sampling s = {.im = im, .x = input(im, 0)};
+  s.grid = input(im, 1);
   const char *mode = attr_string(im, "mode", "linear");
   const char *padding = attr_string(im, "padding_mode", "zeros");
   s.axes = s.x->shape.rank - 2;

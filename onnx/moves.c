@@ -304,8 +304,9 @@ void onnx_range(Importer *im, const char *how) {
       import_fail(im, NULL, "the range is too long");
     int64_t count = n > 0 ? (int64_t)n + ((double)(int64_t)n < n) : 0;
     shape.dims[0] = num(im, count);
-    define(im, 0, dtype, &shape, "%s + %s * iota %lld", ref(im, v[0]),
-           ref(im, v[2]), (long long)count);
+    const char *start = ref(im, v[0]), *step = ref(im, v[2]);
+    define(im, 0, dtype, &shape, "%s + %s * iota %lld", start, step,
+           (long long)count);
     return;
   }
   Dim *ends[3];

@@ -59,7 +59,8 @@ void onnx_quantize(Importer *im, const char *how) {
   if ((dtype != DT_U8 && dtype != DT_I8) || attr_int(im, "block_size", 0))
     import_fail(im, NULL, "this kind of quantization is not supported");
   const char *own = dtype_info[scale->dtype].name;
-  const char *all = text(im, "round (%s %s / %s)", own, ref(im, x),
+  const char *whole = ref(im, x);
+  const char *all = text(im, "round (%s %s / %s)", own, whole,
                          along_axis(im, scale, x->shape.rank));
   if (has_input(im, IN_ZERO))
     all = text(im, "%s + %s %s", all, own,

@@ -218,16 +218,14 @@ const char *matmul_text(Importer *im, Value *left, Value *right, Shape *shape) {
                 "inner dimensions of a matrix product differ: %s and "
                 "%s",
                 extent_source(im, x), extent_source(im, y));
-  if (b == 1) {
-    *shape = left->shape;
+  if (a == 1 || b == 1) {
+    const char *first = ref(im, left), *second = ref(im, right);
+    *shape = b == 1 ? left->shape : right->shape;
     shape->rank--;
-    return text(im, "dot %s %s", ref(im, left), ref(im, right));
-  }
-  if (a == 1) {
-    *shape = right->shape;
-    shape->rank--;
+    if (b == 1)
+      return text(im, "dot %s %s", first, second);
     shape->dims[b - 2] = right->shape.dims[b - 1];
-    return text(im, "dot (transpose %s) %s", ref(im, right), ref(im, left));
+    return text(im, "dot (transpose %s) %s", second, first);
   }
   const char *texts[2];
   *shape = matmul_batch(im, v, texts);
@@ -344,10 +342,11 @@ void onnx_instancenorm(Importer *im, const char *how) {
   const char *d = local(im, "centered",
                         text(im, "%s - mean ~axis:%s ~keep:true %s", ref(im, x),
                              axes, ref(im, x)));
+  const char *scale = per_channel(im, input(im, 1), rank);
+  const char *bias = per_channel(im, input(im, 2), rank);
   define(im, 0, x->dtype, &x->shape,
          "%s * rsqrt (mean ~axis:%s ~keep:true (square %s) + %s) * %s + %s", d,
-         axes, d, eps, per_channel(im, input(im, 1), rank),
-         per_channel(im, input(im, 2), rank));
+         axes, d, eps, scale, bias);
 }
 
 /* Mean 0 and variance 1 along the axes of an attribute. */

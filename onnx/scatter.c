@@ -85,8 +85,9 @@ void onnx_scatter_elements(Importer *im, const char *how) {
     buffer_printf(&place, "%s(%s) * %s", k ? " + " : "",
                   k == axis ? index : names[k],
                   extent_atom(im, dims_product(im, &x->shape, k + 1, rank)));
+  Value *y = input(im, 2);
   Scatter s = {.x = x,
-               .y = input(im, 2),
+               .y = y,
                .n = dims_product(im, &x->shape, 0, rank),
                .k = dims_product(im, &at->shape, 0, rank),
                .c = num(im, 1),
@@ -110,8 +111,9 @@ void onnx_scatter_nd(Importer *im, const char *how) {
   if (depth < 1 || depth > x->shape.rank)
     import_fail(im, NULL, "the indices do not fit the operand");
   uint32_t used = (uint32_t)depth;
+  Value *y = input(im, 2);
   Scatter s = {.x = x,
-               .y = input(im, 2),
+               .y = y,
                .n = dims_product(im, &x->shape, 0, used),
                .k = dims_product(im, &at->shape, 0, rank - 1),
                .c = dims_product(im, &x->shape, used, x->shape.rank),
