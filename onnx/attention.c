@@ -242,7 +242,7 @@ static const char *rotation(Importer *im, const Rotary *r, uint32_t i) {
     import_fail(im, NULL, "its tables do not fit its operand and positions");
   if (!has_positions)
     return text(im, "%s.[%s, %s, %s]", s, r->b, r->t, r->k);
-  im->helpers |= HELPER_WRAP;
+  use_helper(im, HELPER_WRAP);
   return text(im, "%s.[wrap %s %s.[%s, %s], %s]", s,
               extent_atom(im, table->shape.dims[0]),
               ref(im, input(im, ROTARY_POSITIONS)), r->b, r->t, r->k);

@@ -30,7 +30,7 @@ static const char *join(Importer *im, const char *const *names, uint32_t from,
 }
 
 static const char *wrapped(Importer *im, Dim *size, const char *index) {
-  im->helpers |= HELPER_WRAP;
+  use_helper(im, HELPER_WRAP);
   return text(im, "wrap %s %s", extent_atom(im, size), index);
 }
 
@@ -174,7 +174,7 @@ void onnx_space_to_depth(Importer *im, const char *how) {
 void onnx_topk(Importer *im, const char *how) {
   Value *x = input(im, 0);
   uint32_t count, rank = x->shape.rank;
-  Dim **k = int_operand(im, 1, "k", &count);
+  Dim **k = size_operand(im, 1, "k", &count);
   uint32_t axis = normal_axis(im, attr_int(im, "axis", -1), rank);
   Shape shape = x->shape;
   (void)how;
@@ -208,7 +208,7 @@ void onnx_one_hot(Importer *im, const char *how) {
     depth[0] = num(im, scalar_convert(n, DT_I64).i);
     count = 1;
   } else
-    depth = int_operand(im, 1, NULL, &count);
+    depth = size_operand(im, 1, NULL, &count);
   uint32_t axis = normal_axis(im, attr_int(im, "axis", -1), rank);
   Shape shape = {.rank = rank};
   (void)how;

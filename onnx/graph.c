@@ -24,13 +24,8 @@ static Dim *named_size(Importer *im, const char *name) {
     setting->used = true;
     d = num(im, setting->values[0]);
   }
-  if (!d) {
-    const char *id = make_identifier(im, name, "n", 30);
-    Sym *id_sym = intern_string(im->interner, id);
-    d = dim_of_var(&im->dims,
-                   dim_new_var(&im->dims, DV_SKOLEM, id_sym, (Span){0}));
-    VEC_PUSH(im->arena, im->size_names, id_sym->text);
-  }
+  if (!d)
+    d = new_size(im, name);
   map_put(&im->sizes, sym, d);
   return d;
 }
@@ -83,10 +78,7 @@ static Value *set_input(Importer *im, const ImportSetting *s, Value *v) {
   int64_t sizes[1] = {s->count};
   if (shape.rank)
     shape.dims[0] = num(im, s->count);
-  Tensor *t = tensor_new(v->dtype, shape.rank, sizes, false, im->fault);
-  if (!t)
-    longjmp(im->failed, 1);
-  VEC_PUSH(im->arena, im->tensors, t);
+  Tensor *t = constant_tensor(im, v->dtype, shape.rank, sizes);
   for (uint32_t i = 0; i < s->count; i++)
     scalar_store(
         scalar_convert((Scalar){.dtype = DT_I64, .i = s->values[i]}, v->dtype),
@@ -126,7 +118,8 @@ static void import_node(Importer *im, const Node *node) {
   if (im->opset < op->since)
     import_fail(im, "convert the model with onnx.version_converter",
                 "its meaning before opset %d is not supported", op->since);
-  op->emit(im, op->how);
+  if (!fold_constants(im))
+    op->emit(im, op->how);
 }
 
 void import_nodes(Importer *im, const Graph *graph) {
@@ -244,26 +237,15 @@ static void put_statements(Buffer *out, const Statement *at, uint32_t count,
       buffer_printf(out, "%sval %s = %s\n", indent, at[i].name, at[i].text);
 }
 
-static const struct {
-  uint32_t helper;
-  const char *text;
-} helpers[] = {
-    {HELPER_WRAP, "(* negative indices count from the end *)\n"
-                  "fun wrap n i = select (i < 0) (i + n) i\n\n"},
-    {HELPER_REFLECT, "(* mirrored at both ends until it lies between them *)\n"
-                     "fun reflect low high x =\n"
-                     "  let val u = (x - low) % (2.0 * (high - low))\n"
-                     "  in low + minimum u (2.0 * (high - low) - u) end\n\n"},
-    {HELPER_CUBIC,
-     "(* cubic convolution (Keys 1981), with a = -0.75 *)\n"
-     "fun cubic_weight x =\n"
-     "  let val u = abs x\n"
-     "  in\n"
-     "    if u <= 1.0 then (1.25 * u - 2.25) * u * u + 1.0\n"
-     "    else if u < 2.0 then ((-0.75 * u + 3.75) * u - 6.0) * u + 3.0\n"
-     "    else 0.0\n"
-     "  end\n\n"},
+static const char *const helpers[] = {
+#define H(name, function, text) [HELPER_##name] = text,
+#include "onnx/helpers.def"
+#undef H
 };
+
+void use_helper(Importer *im, enum Helper helper) {
+  im->helpers |= 1u << helper;
+}
 
 static const char *program_text(Importer *im, const Buffer *parameters,
                                 const char *result) {
@@ -277,8 +259,8 @@ static const char *program_text(Importer *im, const Buffer *parameters,
   if (im->loads.len)
     buffer_putc(&out, '\n');
   for (size_t i = 0; i < ARRAY_LEN(helpers); i++)
-    if (im->helpers & helpers[i].helper)
-      buffer_puts(&out, helpers[i].text);
+    if (im->helpers >> i & 1)
+      buffer_puts(&out, helpers[i]);
   if (im->functions.len)
     buffer_puts(&out, im->functions.text);
   buffer_printf(&out, "fun model%s =\n", parameters->text);

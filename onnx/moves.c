@@ -238,11 +238,7 @@ void onnx_constant(Importer *im, const char *how) {
   int64_t count = !is_list ? 1 : (int64_t)(is_float ? a->n_floats : a->n_ints);
   if (strstr(a->name, "string") || strstr(a->name, "sparse"))
     import_fail(im, NULL, "constants of this kind are not supported");
-  Tensor *t =
-      tensor_new(is_float ? DT_F32 : DT_I64, is_list, &count, false, im->fault);
-  if (!t)
-    longjmp(im->failed, 1);
-  VEC_PUSH(im->arena, im->tensors, t);
+  Tensor *t = constant_tensor(im, is_float ? DT_F32 : DT_I64, is_list, &count);
   if (count > 0)
     memcpy(t->data,
            is_float ? (is_list ? (const void *)a->floats : &a->f)
@@ -253,7 +249,7 @@ void onnx_constant(Importer *im, const char *how) {
 
 static Shape shape_operand(Importer *im, uint32_t i) {
   uint32_t count;
-  Dim **dims = int_operand(im, i, NULL, &count);
+  Dim **dims = size_operand(im, i, NULL, &count);
   if (count > MAX_RANK)
     import_fail(im, NULL, "more than %d axes", MAX_RANK);
   Shape shape = {.rank = count};
@@ -287,32 +283,47 @@ void onnx_constant_of_shape(Importer *im, const char *how) {
          v ? literal(im, v, true) : "0.0");
 }
 
+/* The number of elements if all operands are constants, or NULL. */
+static Dim *constant_range(Importer *im, Value *const *v) {
+  double x[3];
+  for (int i = 0; i < 3; i++) {
+    if (!v[i]->tensor || v[i]->tensor->count != 1)
+      return NULL;
+    x[i] = scalar_load(v[i]->dtype, v[i]->tensor->data).f;
+  }
+  double n = (x[1] - x[0]) / x[2];
+  if (!(n < 1e9))
+    import_fail(im, NULL, "the range is too long");
+  return num(im, n > 0 ? (int64_t)n + ((double)(int64_t)n < n) : 0);
+}
+
+static void float_range(Importer *im, Value *const *v) {
+  const char *p[3];
+  Shape shape = {.rank = 1, .dims = {constant_range(im, v)}};
+  for (int i = 0; i < 3; i++)
+    p[i] = scalar_text(im, v[i]);
+  if (!shape.dims[0])
+    shape.dims[0] =
+        data_size(im, "count",
+                  text(im, "i64 (maximum 0.0 (ceil ((%s - %s) / %s)))", p[1],
+                       p[0], p[2]));
+  define(im, 0, v[0]->dtype, &shape, "%s + %s * iota %s", p[0], p[2],
+         extent_atom(im, shape.dims[0]));
+}
+
 void onnx_range(Importer *im, const char *how) {
   Value *v[] = {raw_input(im, 0), raw_input(im, 1), raw_input(im, 2)};
   Dtype dtype = v[0]->dtype;
   Shape shape = {.rank = 1};
   (void)how;
   if (dtype_is_float(dtype)) {
-    double x[3];
-    for (int i = 0; i < 3; i++) {
-      if (!v[i]->tensor || v[i]->tensor->count != 1)
-        import_fail(im, NULL, "its operands must be constants");
-      x[i] = scalar_load(dtype, v[i]->tensor->data).f;
-    }
-    double n = (x[1] - x[0]) / x[2];
-    if (!(n < 1e9))
-      import_fail(im, NULL, "the range is too long");
-    int64_t count = n > 0 ? (int64_t)n + ((double)(int64_t)n < n) : 0;
-    shape.dims[0] = num(im, count);
-    const char *start = ref(im, v[0]), *step = ref(im, v[2]);
-    define(im, 0, dtype, &shape, "%s + %s * iota %lld", start, step,
-           (long long)count);
+    float_range(im, v);
     return;
   }
   Dim *ends[3];
   for (uint32_t i = 0; i < 3; i++) {
     uint32_t count;
-    Dim **end = int_operand(im, i, NULL, &count);
+    Dim **end = size_operand(im, i, NULL, &count);
     if (count != 1)
       import_fail(im, NULL, "an operand is not one number");
     ends[i] = end[0];
@@ -376,7 +387,7 @@ void onnx_expand(Importer *im, const char *how) {
 void onnx_tile(Importer *im, const char *how) {
   Value *x = input(im, 0);
   uint32_t count;
-  Dim **repeats = int_operand(im, 1, NULL, &count);
+  Dim **repeats = size_operand(im, 1, NULL, &count);
   Shape shape = x->shape;
   const char *all = ref(im, x);
   (void)how;
@@ -460,9 +471,8 @@ static Dim **piece_sizes(Importer *im, Dim *whole, uint32_t *count) {
   return sizes;
 }
 
-/* items before and after `item` at an axis: x.[:, item, ...] */
-static const char *item_at(Importer *im, const char *x, uint32_t axis,
-                           uint32_t rank, const char *item) {
+const char *item_at(Importer *im, const char *x, uint32_t axis, uint32_t rank,
+                    const char *item) {
   Buffer b = {.arena = im->arena};
   buffer_printf(&b, "%s.[", x);
   for (uint32_t k = 0; k < axis; k++)
@@ -476,6 +486,22 @@ static const char *item_at(Importer *im, const char *x, uint32_t axis,
   return b.text;
 }
 
+/* Pieces of a list of known integers. */
+static bool split_ints(Importer *im, Value *x, uint32_t count, Dim **sizes) {
+  int64_t from = 0, n, whole = value_count(im, x);
+  if (!known_ints(im, x) || x->shape.rank != 1)
+    return false;
+  for (uint32_t i = 0; i < count && i < im->node->n_output; i++) {
+    Shape shape = {.rank = 1, .dims = {sizes[i]}};
+    if (!dim_is_int(sizes[i], &n) || n < 0 || n > whole - from)
+      import_fail(im, NULL, "its pieces do not fit %lld elements",
+                  (long long)whole);
+    define_ints(im, i, x->dtype, &shape, x->ints + from);
+    from += n;
+  }
+  return true;
+}
+
 void onnx_split(Importer *im, const char *how) {
   Value *x = input(im, 0);
   uint32_t axis = normal_axis(im, attr_int(im, "axis", 0), x->shape.rank);
@@ -483,6 +509,8 @@ void onnx_split(Importer *im, const char *how) {
   Dim **sizes = piece_sizes(im, x->shape.dims[axis], &count);
   Dim *from = num(im, 0);
   (void)how;
+  if (split_ints(im, x, count, sizes))
+    return;
   for (uint32_t i = 0; i < count && i < im->node->n_output; i++) {
     Shape shape = x->shape;
     Dim *to = dim_add(&im->dims, from, sizes[i]);
@@ -668,7 +696,7 @@ void onnx_gather(Importer *im, const char *how) {
     Value known = {.dtype = DT_I64, .shape = at->shape, .ints = ints};
     item = literal(im, &known, false);
   } else {
-    im->helpers |= HELPER_WRAP;
+    use_helper(im, HELPER_WRAP);
     item = text(im, "wrap %s %s", extent_atom(im, x->shape.dims[axis]),
                 ref(im, at));
   }

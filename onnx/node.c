@@ -112,6 +112,26 @@ Dim **int_operand(Importer *im, uint32_t i, const char *attribute,
   return out;
 }
 
+Dim **size_operand(Importer *im, uint32_t i, const char *attribute,
+                   uint32_t *count) {
+  Value *v = has_input(im, i) ? plain(im, raw_input(im, i)) : NULL;
+  int64_t n = v ? value_count(im, v) : -1;
+  if (!v || known_ints(im, v) || dtype_is_float(v->dtype) ||
+      v->dtype == DT_BOOL || v->shape.rank > 1 || n < 0 || n > MAX_RANK)
+    return int_operand(im, i, attribute, count);
+  Dim **out = MAKE_ARRAY(im->arena, Dim *, n + 1);
+  const char *all = ref(im, v);
+  for (int64_t k = 0; k < n; k++) {
+    const char *item =
+        v->shape.rank ? text(im, "%s.[%lld]", all, (long long)k) : all;
+    if (v->dtype != DT_I64)
+      item = text(im, "i64 %s", item);
+    out[k] = data_size(im, "size", item);
+  }
+  *count = (uint32_t)n;
+  return out;
+}
+
 int64_t dim_number(Importer *im, Dim *d, const char *what) {
   int64_t n;
   if (!dim_is_int(d, &n))
@@ -211,6 +231,13 @@ const char *ref(Importer *im, Value *v) {
   return v->text;
 }
 
+const char *scalar_text(Importer *im, Value *v) {
+  const char *all = ref(im, v);
+  for (uint32_t k = 0; k < v->shape.rank; k++)
+    all = text(im, "%s.[0]", all);
+  return all;
+}
+
 /* ---- outputs ---- */
 
 const char *local(Importer *im, const char *wish, const char *expression) {
@@ -218,6 +245,21 @@ const char *local(Importer *im, const char *wish, const char *expression) {
                  .text = expression};
   VEC_PUSH(im->arena, im->statements, s);
   return s.name;
+}
+
+Dim *new_size(Importer *im, const char *wish) {
+  const char *name = make_identifier(im, wish, "n", 30);
+  Sym *sym = intern_string(im->interner, name);
+  VEC_PUSH(im->arena, im->size_names, sym->text);
+  return dim_of_var(&im->dims,
+                    dim_new_var(&im->dims, DV_SKOLEM, sym, (Span){0}));
+}
+
+Dim *data_size(Importer *im, const char *wish, const char *expression) {
+  Dim *size = new_size(im, wish);
+  Statement s = {.name = extent_source(im, size), .text = expression};
+  VEC_PUSH(im->arena, im->statements, s);
+  return size;
 }
 
 static void bind_output(Importer *im, uint32_t i, Value *v) {

@@ -24,6 +24,9 @@ const char *matmul_text(Importer *im, Value *a, Value *b, Shape *shape);
 /* The convolution that the attributes of the node describe.  bias: or NULL. */
 const char *conv_text(Importer *im, Value *x, Value *weight, Value *bias,
                       Shape *shape);
+/* x.[:, item, ...], with the item at an axis. */
+const char *item_at(Importer *im, const char *x, uint32_t axis, uint32_t rank,
+                    const char *item);
 
 #define O(name, since, emitter, how) Emitter emitter;
 #include "onnx/ops.def"

@@ -91,8 +91,23 @@ static Dim *fold_pair(Importer *im, const char *op, Dim *a, Dim *b) {
   return NULL;
 }
 
-/* Folds a binary operator on tensors of at most one axis. */
+static bool fold_negation(Importer *im, Dtype dtype) {
+  Value *v = raw_input(im, 0);
+  Dim **x = strcmp(im->node->op_type, "Neg") == 0 ? known_ints(im, v) : NULL;
+  if (!x)
+    return false;
+  int64_t count = value_count(im, v);
+  Dim **out = MAKE_ARRAY(im->arena, Dim *, count + 1);
+  for (int64_t i = 0; i < count; i++)
+    out[i] = dim_neg(&im->dims, x[i]);
+  define_ints(im, 0, dtype, &v->shape, out);
+  return true;
+}
+
+/* Folds Neg, and a binary operator on tensors of at most one axis. */
 static bool fold(Importer *im, Dtype dtype) {
+  if (input_count(im) == 1)
+    return fold_negation(im, dtype);
   if (input_count(im) != 2)
     return false;
   Value *a = raw_input(im, 0), *b = raw_input(im, 1);

@@ -89,10 +89,7 @@ static Value *matrix(Importer *im, const Resampling *r, Dtype dtype,
       r->in * r->out > MAX_WEIGHTS)
     import_fail(im, NULL, "the sizes %lld and %lld are not supported",
                 (long long)r->in, (long long)r->out);
-  Tensor *t = tensor_new(dtype, 2, sizes, false, im->fault);
-  if (!t)
-    longjmp(im->failed, 1);
-  VEC_PUSH(im->arena, im->tensors, t);
+  Tensor *t = constant_tensor(im, dtype, 2, sizes);
   double *row = MAKE_ARRAY(im->arena, double, r->in);
   for (int64_t i = 0; i < r->out; i++) {
     fill_row(r, i, row);

@@ -59,7 +59,7 @@ static void define_scatter(Importer *im, const Scatter *s) {
 
 static const char *counted_from_end(Importer *im, Dim *size,
                                     const char *index) {
-  im->helpers |= HELPER_WRAP;
+  use_helper(im, HELPER_WRAP);
   return text(im, "wrap %s (%s)", extent_atom(im, size), index);
 }
 

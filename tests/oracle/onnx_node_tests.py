@@ -8,7 +8,8 @@ Prints each case that is not skipped and does not pass (with -v, its message),
 then the numbers.  Cases with types that Axon does not have (strings, sequences,
 optionals, 4- and 8-bit floats, wide unsigned and 16-bit integers) and with
 other domains are skipped.  Inputs that decide shapes, such as the axes of a
-reduction, become constants of the model."""
+reduction, become constants of the model; also in the cases whose operator is
+replaced by its definition (`_expanded`)."""
 import argparse, collections, os, re, subprocess, tempfile, warnings
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
@@ -67,7 +68,7 @@ def close(got, want, rtol, atol):
     return None if ok else "values differ"
 
 
-def run_case(case, axon, folder):
+def run_case(case, base, axon, folder):
     model = case.model
     reason = skip_reason(model)
     if reason:
@@ -76,7 +77,7 @@ def run_case(case, axon, folder):
     path = os.path.join(folder, "case.onnx")
     inputs, outputs = case.data_sets[0]
     infos = list(model.graph.input)
-    static = static_names(model)
+    static = static_names(model) | static_names(base.model)
     arguments, constants = [], []
     for i, (info, value) in enumerate(zip(infos, inputs)):
         if isinstance(value, onnx.TensorProto):
@@ -132,13 +133,16 @@ def main():
     p.add_argument("filter", nargs="?", default="")
     o = p.parse_args()
     from onnx.backend.test.loader import load_model_tests
-    cases = [c for c in load_model_tests(kind="node") if re.search(o.filter, c.name)]
+    cases = load_model_tests(kind="node")
     axon = os.path.realpath(o.axon)
+    by_name = {c.name: c for c in cases}
+    cases = [c for c in cases if re.search(o.filter, c.name)]
     counts, reasons, ops = (collections.Counter() for _ in range(3))
     with tempfile.TemporaryDirectory() as top, \
             ThreadPoolExecutor(o.jobs) as pool:
         def one(c):
-            return c, run_case(c, axon, os.path.join(top, c.name))
+            base = by_name.get(re.sub("_expanded.*", "", c.name), c)
+            return c, run_case(c, base, axon, os.path.join(top, c.name))
         for c, (result, detail) in pool.map(one, cases):
             counts[result] += 1
             if result == "skip":
