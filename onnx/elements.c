@@ -3,13 +3,7 @@
 
 #include <string.h>
 
-/* The indices of all axes of a shape, as i0, i1, ... */
-typedef struct Loop {
-  const char *names[MAX_RANK];
-  const char *binders; /* i0 < 2, i1 < n */
-} Loop;
-
-static Loop loop_over(Importer *im, const Shape *shape) {
+Loop loop_over(Importer *im, const Shape *shape) {
   Loop loop = {0};
   Buffer b = {.arena = im->arena};
   for (uint32_t k = 0; k < shape->rank; k++) {
@@ -21,8 +15,8 @@ static Loop loop_over(Importer *im, const Shape *shape) {
   return loop;
 }
 
-static const char *join(Importer *im, const char *const *names, uint32_t from,
-                        uint32_t to) {
+const char *join_names(Importer *im, const char *const *names, uint32_t from,
+                       uint32_t to) {
   Buffer b = {.arena = im->arena};
   for (uint32_t k = from; k < to; k++)
     buffer_printf(&b, k > from ? ", %s" : "%s", names[k]);
@@ -41,11 +35,11 @@ void onnx_gather_elements(Importer *im, const char *how) {
   (void)how;
   if (at->shape.rank != x->shape.rank)
     import_fail(im, NULL, "its operands have different ranks");
-  const char *index =
-      text(im, "%s.[%s]", ref(im, at), join(im, loop.names, 0, at->shape.rank));
+  const char *index = text(im, "%s.[%s]", ref(im, at),
+                           join_names(im, loop.names, 0, at->shape.rank));
   loop.names[axis] = wrapped(im, x->shape.dims[axis], index);
   define(im, 0, x->dtype, &at->shape, "for %s => %s.[%s]", loop.binders,
-         ref(im, x), join(im, loop.names, 0, x->shape.rank));
+         ref(im, x), join_names(im, loop.names, 0, x->shape.rank));
 }
 
 void onnx_gather_nd(Importer *im, const char *how) {
@@ -69,14 +63,15 @@ void onnx_gather_nd(Importer *im, const char *how) {
   for (uint32_t k = 0; k < batch; k++)
     items[n++] = loop.names[k];
   for (uint32_t k = 0; k < depth; k++) {
-    const char *outer = join(im, loop.names, 0, rank - 1);
+    const char *outer = join_names(im, loop.names, 0, rank - 1);
     items[n++] = wrapped(
         im, x->shape.dims[batch + k],
         text(im, "%s.[%s%s%u]", ref(im, at), outer, *outer ? ", " : "", k));
   }
   for (uint32_t k = rank - 1; k < shape.rank; k++)
     items[n++] = loop.names[k];
-  const char *item = text(im, "%s.[%s]", ref(im, x), join(im, items, 0, n));
+  const char *item =
+      text(im, "%s.[%s]", ref(im, x), join_names(im, items, 0, n));
   if (shape.rank == 0)
     define(im, 0, x->dtype, &shape, "%s", item);
   else
@@ -103,7 +98,7 @@ void onnx_trilu(Importer *im, const char *how) {
          "for %s => if %s + (%lld) %s %s then %s.[%s] else %s", loop.binders,
          loop.names[rank - 2], (long long)shift,
          upper ? "<=" : ">=", loop.names[rank - 1], ref(im, x),
-         join(im, loop.names, 0, rank), zero);
+         join_names(im, loop.names, 0, rank), zero);
 }
 
 void onnx_eye_like(Importer *im, const char *how) {
@@ -227,7 +222,7 @@ void onnx_one_hot(Importer *im, const char *how) {
   index = local(im, "index", wrapped(im, depth[0], text(im, "(%s)", index)));
   define(im, 0, values->dtype, &shape,
          "for %s => select (%s%s%s%s == %s) %s.[1] %s.[0]", loop.binders, index,
-         next ? ".[" : "", join(im, names, 0, next), next ? "]" : "",
+         next ? ".[" : "", join_names(im, names, 0, next), next ? "]" : "",
          loop.names[axis], v, v);
 }
 
@@ -275,10 +270,10 @@ void onnx_lrn(Importer *im, const char *how) {
   Loop loop = loop_over(im, &x->shape);
   const char *k = index_name(im, "k");
   loop.names[1] = text(im, "%s + %s", loop.names[1], k);
-  const char *sums =
-      local(im, "sums",
-            text(im, "for %s => sum (for %s < %lld => %s.[%s])", loop.binders,
-                 k, (long long)size, squares, join(im, loop.names, 0, rank)));
+  const char *sums = local(im, "sums",
+                           text(im, "for %s => sum (for %s < %lld => %s.[%s])",
+                                loop.binders, k, (long long)size, squares,
+                                join_names(im, loop.names, 0, rank)));
   define(im, 0, x->dtype, &x->shape, "%s / pow (%s + %s * %s) %s", ref(im, x),
          float_text(im, attr_float(im, "bias", 1)),
          float_text(im, attr_float(im, "alpha", 1e-4f) / (double)size), sums,
@@ -300,7 +295,7 @@ void onnx_reverse_sequence(Importer *im, const char *how) {
                              text(im, "(if %s < %s then %s - 1 - %s else %s)",
                                   t, length, length, t, t));
   define(im, 0, x->dtype, &x->shape, "for %s => %s.[%s]", loop.binders,
-         ref(im, x), join(im, loop.names, 0, x->shape.rank));
+         ref(im, x), join_names(im, loop.names, 0, x->shape.rank));
 }
 
 /* ---- losses ---- */
@@ -311,9 +306,9 @@ static void define_loss(Importer *im, const char *x, Dtype dtype,
   Value *at = input(im, 1);
   Loop loop = loop_over(im, &at->shape);
   uint32_t rank = at->shape.rank;
-  const char *all = join(im, loop.names, 0, rank);
+  const char *all = join_names(im, loop.names, 0, rank);
   const char *index = text(im, "%s.[%s]", ref(im, at), all);
-  const char *tail = join(im, loop.names, 1, rank);
+  const char *tail = join_names(im, loop.names, 1, rank);
   const Attribute *ignored = find_attribute(im, "ignore_index");
   const char *reduction = attr_string(im, "reduction", "mean");
   const char *safe = index, *weight = "1.0";
