@@ -252,8 +252,12 @@ static const char *program_text(Importer *im, const Buffer *parameters,
   Buffer out = {.arena = im->arena};
   buffer_printf(&out, "(* from %.*s, by axon import *)\n\n", MAX_NAME,
                 im->request->model_name);
+  if (im->uses_linalg)
+    buffer_puts(&out, "import linalg\n");
   if (im->uses_nn)
-    buffer_puts(&out, "import nn\n\n");
+    buffer_puts(&out, "import nn\n");
+  if (im->uses_linalg || im->uses_nn)
+    buffer_putc(&out, '\n');
   put_statements(&out, im->loads.at, im->loads.len, "");
   put_statements(&out, im->records.at, im->records.len, "");
   if (im->loads.len)

@@ -64,7 +64,7 @@ typedef struct Importer {
   VEC(Tensor *) tensors; /* all constants, to be released */
   VEC(const char *) undetermined;
   uint32_t helpers; /* set of enum Helper */
-  bool uses_nn;
+  bool uses_nn, uses_linalg; /* modules that the program imports */
   int depth; /* of nested graphs */
   Fault *fault;
   jmp_buf failed;

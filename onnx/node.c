@@ -62,6 +62,33 @@ bool has_output(Importer *im, uint32_t i) {
   return i < im->node->n_output && im->node->output[i][0];
 }
 
+/* Before opset 7, the axes of operand 1 stand at an axis of operand 0, not at
+   the last ones: `axis`, or that of the channels. */
+static Value *aligned_operand(Importer *im, Value *v) {
+  bool is_prelu = strcmp(im->node->op_type, "PRelu") == 0;
+  const Attribute *axis = find_attribute(im, "axis");
+  if (value_count(im, v) == 1 || v->shape.stars ||
+      !(is_prelu || (attr_int(im, "broadcast", 0) && axis)))
+    return v;
+  uint32_t rank = raw_input(im, 0)->shape.rank;
+  int64_t first = is_prelu ? 1 : axis->i;
+  int64_t behind = rank - first - v->shape.rank;
+  if (first < 0 || behind < 1)
+    return v;
+  Value *out = MAKE(im->arena, Value);
+  Buffer stars = {.arena = im->arena};
+  *out = (Value){.onnx_name = v->onnx_name, .dtype = v->dtype};
+  out->shape = v->shape;
+  for (int64_t k = 0; k < behind; k++) {
+    buffer_puts(&stars, ", *");
+    out->shape.stars |= 1u << out->shape.rank;
+    out->shape.dims[out->shape.rank++] = num(im, 1);
+  }
+  out->text = text(im, "%s.[%s%s]", ref(im, v),
+                   v->shape.rank == 1 ? ":" : "...", stars.text);
+  return out;
+}
+
 Value *raw_input(Importer *im, uint32_t i) {
   if (!has_input(im, i))
     import_fail(im, NULL, "input %u is missing", i);
@@ -69,7 +96,7 @@ Value *raw_input(Importer *im, uint32_t i) {
   if (!v)
     import_fail(im, NULL, "no node before it computes its input `%.80s`",
                 im->node->input[i]);
-  return v;
+  return i == 1 && im->opset < 7 ? aligned_operand(im, v) : v;
 }
 
 Value *plain(Importer *im, Value *v) {

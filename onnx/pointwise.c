@@ -350,13 +350,43 @@ void onnx_identity(Importer *im, const char *how) {
   define_alias(im, 0, raw_input(im, 0));
 }
 
+/* Integers of one size have the same bits modulo 2^n. */
+void onnx_bit_cast(Importer *im, const char *how) {
+  Value *x = raw_input(im, 0);
+  int64_t type = attr_int(im, "to", 0);
+  Dtype to = dtype_of_onnx((int32_t)type);
+  (void)how;
+  if (!to || dtype_info[to].bytes != dtype_info[x->dtype].bytes ||
+      (to != x->dtype &&
+       (dtype_is_float(to) || dtype_is_float(x->dtype) || to == DT_BOOL)))
+    import_fail(im, NULL, "the bits of %s as %s are not supported",
+                dtype_info[x->dtype].name, onnx_type_name((int32_t)type));
+  convert(im, x, to);
+}
+
+/* A value that is no optional is there. */
+void onnx_has_element(Importer *im, const char *how) {
+  Shape shape = scalar_shape();
+  Dim **out = MAKE_ARRAY(im->arena, Dim *, 1);
+  (void)how;
+  out[0] = num(im, has_input(im, 0));
+  define_ints(im, 0, DT_BOOL, &shape, out);
+}
+
+/* True if its ratio is the number 0. */
+static bool drops_nothing(Importer *im) {
+  Value *ratio = has_input(im, 1) ? raw_input(im, 1) : NULL;
+  return ratio && ratio->tensor && ratio->tensor->count == 1 &&
+         scalar_load(ratio->dtype, ratio->tensor->data).f == 0;
+}
+
 void onnx_dropout(Importer *im, const char *how) {
   Value *x = raw_input(im, 0);
   (void)how;
   if (has_input(im, 2)) {
     Value *training = raw_input(im, 2);
     Dim **ints = known_ints(im, training);
-    if (!ints || is_one(ints[0]))
+    if ((!ints || is_one(ints[0])) && !drops_nothing(im))
       import_fail(im, "export the model for inference",
                   "it drops elements as in training");
   }
@@ -382,10 +412,16 @@ void onnx_isinf(Importer *im, const char *how) {
                    DT_BOOL);
 }
 
+/* A negative number of bits moves all bits out. */
 void onnx_shift(Importer *im, const char *how) {
   bool is_left = strcmp(attr_string(im, "direction", ""), "LEFT") == 0;
-  define_pointwise(im, is_left ? "shift_left $0 $1" : how,
-                   raw_input(im, 0)->dtype);
+  Value *x = raw_input(im, 0), *by = raw_input(im, 1);
+  bool may_be_negative = by->dtype != DT_U8 && !by->tensor;
+  const char *bits = may_be_negative ? "(select ($1 < 0) 64 $1)" : "$1";
+  (void)how;
+  define_pointwise(im,
+                   text(im, "shift_%s $0 %s", is_left ? "left" : "right", bits),
+                   x->dtype);
 }
 
 void onnx_prelu(Importer *im, const char *how) {

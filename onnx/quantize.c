@@ -5,6 +5,22 @@
 
 enum { IN_SCALE = 1, IN_ZERO };
 
+/* A number for each block of an axis. */
+static const char *along_blocks(Importer *im, Value *v, uint32_t axis,
+                                const Shape *x) {
+  int64_t block = attr_int(im, "block_size", 0);
+  const char *s = ref(im, v);
+  if (block < 1 || v->shape.rank != x->rank)
+    import_fail(im, NULL, "its scales %s do not fit %s",
+                sizes_text(im, &v->shape), sizes_text(im, x));
+  Dim *covered = dim_mul(&im->dims, v->shape.dims[axis], num(im, block));
+  s = text(im, "(repeat ~axis:%u %lld %s)", axis, (long long)block, s);
+  if (!dim_equal(covered, x->dims[axis]))
+    s = item_at(im, s, axis, x->rank,
+                text(im, ":%s", extent_source(im, x->dims[axis])));
+  return s;
+}
+
 /* A number for the whole tensor, or one for each index of an axis. */
 static const char *along(Importer *im, Value *v, uint32_t axis, uint32_t rank) {
   const char *s = ref(im, v);
@@ -12,7 +28,7 @@ static const char *along(Importer *im, Value *v, uint32_t axis, uint32_t rank) {
   if (v->shape.rank == 0)
     return s;
   if (v->shape.rank > 1)
-    import_fail(im, NULL, "scales of blocks are not supported");
+    import_fail(im, NULL, "its scales have %u axes", v->shape.rank);
   if (is_one(v->shape.dims[0]))
     return text(im, "%s.[0]", s);
   if (axis >= rank)
@@ -22,11 +38,13 @@ static const char *along(Importer *im, Value *v, uint32_t axis, uint32_t rank) {
   return stars.text ? text(im, "%s.[:%s]", s, stars.text) : s;
 }
 
-static const char *along_axis(Importer *im, Value *v, uint32_t rank) {
-  bool is_number = v->shape.rank == 0 || is_one(v->shape.dims[0]);
+static const char *along_axis(Importer *im, Value *v, const Shape *x) {
+  bool is_number =
+      v->shape.rank == 0 || (v->shape.rank == 1 && is_one(v->shape.dims[0]));
   uint32_t axis =
-      is_number ? 0 : normal_axis(im, attr_int(im, "axis", 1), rank);
-  return along(im, v, axis, rank);
+      is_number ? 0 : normal_axis(im, attr_int(im, "axis", 1), x->rank);
+  return v->shape.rank > 1 ? along_blocks(im, v, axis, x)
+                           : along(im, v, axis, x->rank);
 }
 
 /* A number as an integer of 8 bits; the nearest if it is out of range. */
@@ -40,13 +58,11 @@ void onnx_dequantize(Importer *im, const char *how) {
   const char *type = dtype_info[scale->dtype].name;
   const char *all = text(im, "%s %s", type, ref(im, x));
   (void)how;
-  if (attr_int(im, "block_size", 0))
-    import_fail(im, NULL, "scales of blocks are not supported");
   if (has_input(im, IN_ZERO))
     all = text(im, "%s - %s %s", all, type,
-               along_axis(im, input(im, IN_ZERO), x->shape.rank));
+               along_axis(im, input(im, IN_ZERO), &x->shape));
   define(im, 0, scale->dtype, &x->shape, "(%s) * %s", all,
-         along_axis(im, scale, x->shape.rank));
+         along_axis(im, scale, &x->shape));
 }
 
 void onnx_quantize(Importer *im, const char *how) {
@@ -56,15 +72,15 @@ void onnx_quantize(Importer *im, const char *how) {
                 : type                 ? dtype_of_onnx((int32_t)type)
                                        : DT_U8;
   (void)how;
-  if ((dtype != DT_U8 && dtype != DT_I8) || attr_int(im, "block_size", 0))
+  if (dtype != DT_U8 && dtype != DT_I8)
     import_fail(im, NULL, "this kind of quantization is not supported");
   const char *own = dtype_info[scale->dtype].name;
   const char *whole = ref(im, x);
   const char *all = text(im, "round (%s %s / %s)", own, whole,
-                         along_axis(im, scale, x->shape.rank));
+                         along_axis(im, scale, &x->shape));
   if (has_input(im, IN_ZERO))
     all = text(im, "%s + %s %s", all, own,
-               along_axis(im, input(im, IN_ZERO), x->shape.rank));
+               along_axis(im, input(im, IN_ZERO), &x->shape));
   define(im, 0, dtype, &x->shape, "%s", saturated(im, dtype, all));
 }
 

@@ -307,12 +307,55 @@ void onnx_layernorm(Importer *im, const char *how) {
 }
 
 /* A vector of channels, beside a tensor with this many axes after them. */
-static const char *per_channel(Importer *im, Value *v, uint32_t rank) {
-  const char *s = ref(im, v);
+static const char *channel_items(Importer *im, const char *s, uint32_t rank) {
   Buffer b = {.arena = im->arena};
   for (uint32_t k = 2; k < rank; k++)
     buffer_puts(&b, ", *");
   return rank > 2 ? text(im, "%s.[:%s]", s, b.text) : s;
+}
+
+static const char *per_channel(Importer *im, Value *v, uint32_t rank) {
+  return channel_items(im, ref(im, v), rank);
+}
+
+/* The mean and the variance of a batch instead of the inputs 3 and 4, with
+   which they are mixed into outputs 1 and 2. */
+static void batch_statistics(Importer *im, Value *x, const char **mean,
+                             const char **variance) {
+  uint32_t rank = x->shape.rank;
+  Shape channels = {1, 0, {x->shape.dims[1]}};
+  const char *old[] = {ref(im, input(im, 3)), ref(im, input(im, 4))};
+  double keep = attr_float(im, "momentum", 0.9f);
+  const char *rows =
+      local(im, "channels",
+            text(im, "reshape [%s, %s] %s", extent_source(im, channels.dims[0]),
+                 extent_source(im, dim_exact_quotient(
+                                       &im->dims,
+                                       dims_product(im, &x->shape, 0, rank),
+                                       channels.dims[0])),
+                 move_axis(im, ref(im, x), rank, 1, 0)));
+  const char *parts[2];
+  parts[0] = local(im, "average", text(im, "mean ~axis:1 %s", rows));
+  parts[1] =
+      local(im, "variance",
+            text(im, "mean ~axis:1 (square (%s - %s.[:, *]))", rows, parts[0]));
+  for (uint32_t i = 0; i < 2; i++)
+    define(im, i + 1, x->dtype, &channels, "%s * %s + %s * %s",
+           float_text(im, keep), old[i], float_text(im, 1 - keep), parts[i]);
+  *mean = channel_items(im, parts[0], rank);
+  *variance = channel_items(im, parts[1], rank);
+}
+
+void onnx_det(Importer *im, const char *how) {
+  Value *x = input(im, 0);
+  uint32_t rank = x->shape.rank;
+  Shape shape = x->shape;
+  (void)how;
+  if (rank < 2 || !dim_equal(shape.dims[rank - 1], shape.dims[rank - 2]))
+    import_fail(im, NULL, "%s is no square matrix", sizes_text(im, &x->shape));
+  shape.rank -= 2;
+  im->uses_linalg = true;
+  define(im, 0, x->dtype, &shape, "linalg.det %s", ref(im, x));
 }
 
 void onnx_batchnorm(Importer *im, const char *how) {
@@ -321,12 +364,15 @@ void onnx_batchnorm(Importer *im, const char *how) {
   const char *eps = float_text(im, attr_float(im, "epsilon", 1e-5f));
   const char *p[5];
   (void)how;
-  if (attr_int(im, "training_mode", 0))
-    import_fail(im, "export the model for inference", "it is in training mode");
   if (rank < 2)
     import_fail(im, NULL, "its input has no axis of channels");
   for (uint32_t i = 1; i < 5; i++)
     p[i] = per_channel(im, input(im, i), rank);
+  if (!attr_int(im, "spatial", 1))
+    import_fail(im, NULL, "statistics for each pixel are not supported");
+  bool is_test = im->opset >= 7 || attr_int(im, "is_test", 0);
+  if (attr_int(im, "training_mode", 0) || (!is_test && has_output(im, 1)))
+    batch_statistics(im, x, &p[3], &p[4]);
   define(im, 0, x->dtype, &x->shape, "(%s - %s) * (%s * rsqrt (%s + %s)) + %s",
          ref(im, x), p[3], p[1], p[4], eps, p[2]);
 }

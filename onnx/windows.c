@@ -1,19 +1,9 @@
 /* Convolution and pooling, as comprehensions. */
-#include "onnx/ops.h"
+#include "onnx/windows.h"
 
 #include <string.h>
 
-enum { MAX_SPATIAL = 6 };
-
-typedef struct Windows {
-  uint32_t axes; /* spatial axes */
-  int64_t kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL];
-  int64_t before[MAX_SPATIAL], after[MAX_SPATIAL];
-  bool ceil_mode;
-  Dim *out[MAX_SPATIAL];
-} Windows;
-
-static void read_list(Importer *im, const char *name, uint32_t axes,
+void read_window_list(Importer *im, const char *name, uint32_t axes,
                       int64_t otherwise, int64_t *out) {
   const int64_t *list;
   uint32_t count = attr_ints(im, name, &list);
@@ -27,7 +17,7 @@ static void read_list(Importer *im, const char *name, uint32_t axes,
   }
 }
 
-static void read_pads(Importer *im, Windows *w) {
+void read_window_pads(Importer *im, Windows *w) {
   const int64_t *list;
   uint32_t count = attr_ints(im, "pads", &list);
   if (count && count != 2 * w->axes)
@@ -78,9 +68,9 @@ static void out_size(Importer *im, Windows *w, uint32_t k, Dim *size) {
 
 static void read_windows(Importer *im, Windows *w, const Shape *x) {
   const char *pad = attr_string(im, "auto_pad", "NOTSET");
-  read_list(im, "strides", w->axes, 1, w->stride);
-  read_list(im, "dilations", w->axes, 1, w->dilation);
-  read_pads(im, w);
+  read_window_list(im, "strides", w->axes, 1, w->stride);
+  read_window_list(im, "dilations", w->axes, 1, w->dilation);
+  read_window_pads(im, w);
   if (strncmp(pad, "SAME", 4) == 0)
     same_pads(im, w, x, strcmp(pad, "SAME_LOWER") == 0);
   for (uint32_t k = 0; k < w->axes; k++)
@@ -108,6 +98,7 @@ typedef struct Indices {
   const char *outer, *window; /* bound, with ranges */
   const char *at;             /* in the padded input: 2 * y0 + k0, y1 + k1 */
   const char *weight;         /* k0, k1 */
+  const char *images;         /* b, c, with ranges: images and channels */
 } Indices;
 
 static Indices indices(Importer *im, const Windows *w) {
@@ -130,7 +121,7 @@ static Indices indices(Importer *im, const Windows *w) {
     buffer_puts(&at, k);
     buffer_printf(&weight, a ? ", %s" : "%s", k);
   }
-  return (Indices){outer.text, window.text, at.text, weight.text};
+  return (Indices){outer.text, window.text, at.text, weight.text, NULL};
 }
 
 static void check_spatial(Importer *im, const Shape *x) {
@@ -249,6 +240,39 @@ void onnx_conv(Importer *im, const char *how) {
   define(im, 0, x->dtype, &shape, "%s", all);
 }
 
+/* Output 1: the index of each maximum in the flat input. */
+static void define_maxima(Importer *im, const Windows *w, const Indices *i,
+                          const Shape *x, const Shape *shape,
+                          const char *item) {
+  bool columns_first = attr_int(im, "storage_order", 0);
+  Loop loop = loop_over(im, shape);
+  int64_t elements = 1;
+  for (uint32_t k = 0; k < w->axes; k++)
+    elements *= w->kernel[k];
+  const char *first =
+      local(im, "first",
+            text(im, "for %s, %s => argmax (reshape [%lld] (for %s => %s))",
+                 i->images, i->outer, (long long)elements, i->window, item));
+  const char *at =
+      text(im, "%s.[%s]", first, join_names(im, loop.names, 0, shape->rank));
+  const char *all = text(im, "%s * %s + %s", loop.names[0],
+                         extent_atom(im, x->dims[1]), loop.names[1]);
+  Dim *plane = dims_product(im, x, 2, x->rank);
+  all = text(im, "(%s) * %s", all, extent_atom(im, plane));
+  int64_t inner = elements;
+  for (uint32_t k = 0; k < w->axes; k++) {
+    inner /= w->kernel[k];
+    const char *pixel = text(
+        im, "(%lld * %s + %lld * (%s / %lld %% %lld) - %lld)",
+        (long long)w->stride[k], loop.names[k + 2], (long long)w->dilation[k],
+        at, (long long)inner, (long long)w->kernel[k], (long long)w->before[k]);
+    Dim *step = columns_first ? dims_product(im, x, 2, k + 2)
+                              : dims_product(im, x, k + 3, x->rank);
+    all = text(im, "%s + %s * %s", all, pixel, extent_atom(im, step));
+  }
+  define(im, 1, DT_I64, shape, "for %s => %s", loop.binders, all);
+}
+
 /* how: max, mean or norm */
 void onnx_pool(Importer *im, const char *how) {
   Value *x = input(im, 0);
@@ -256,13 +280,11 @@ void onnx_pool(Importer *im, const char *how) {
                .ceil_mode = attr_int(im, "ceil_mode", 0)};
   Shape shape = x->shape;
   check_spatial(im, &x->shape);
-  read_list(im, "kernel_shape", w.axes, 1, w.kernel);
+  read_window_list(im, "kernel_shape", w.axes, 1, w.kernel);
   read_windows(im, &w, &x->shape);
   for (uint32_t k = 0; k < w.axes; k++)
     shape.dims[k + 2] = w.out[k];
   bool is_max = strcmp(how, "max") == 0, is_mean = strcmp(how, "mean") == 0;
-  if (is_max && has_output(im, 1))
-    import_fail(im, NULL, "the indices of maxima are not supported");
   const char *lowest = dtype_is_float(x->dtype) ? " ~value:(-inf)"
                        : x->dtype == DT_I8      ? " ~value:(-128)"
                                                 : "";
@@ -270,8 +292,13 @@ void onnx_pool(Importer *im, const char *how) {
   const char *in = padded(im, &w, ref(im, x), is_max ? lowest : "");
   const char *b = index_name(im, "b"), *c = index_name(im, "c");
   const char *item = text(im, "%s.[%s, %s, %s]", in, b, c, i.at);
+  const char *images = extent_atom(im, shape.dims[0]);
+  i.images = text(im, "%s < %s, %s < %s", b, images, c,
+                  extent_atom(im, shape.dims[1]));
   const char *all = text(im, "%s (for %s => %s)", how, i.window, item);
   int64_t p = attr_int(im, "p", 2);
+  if (is_max && has_output(im, 1))
+    define_maxima(im, &w, &i, &x->shape, &shape, item);
   if (strcmp(how, "norm") == 0)
     all = p == 1 ? text(im, "sum (for %s => abs %s)", i.window, item)
           : p == 2
@@ -304,9 +331,7 @@ void onnx_pool(Importer *im, const char *how) {
     all = text(im, "sum (for %s => %s) / sum (for %s => %s.[0, 0, %s])",
                i.window, item, i.window, ones, i.at);
   }
-  define(im, 0, x->dtype, &shape, "for %s < %s, %s < %s, %s => %s", b,
-         extent_atom(im, shape.dims[0]), c, extent_atom(im, shape.dims[1]),
-         i.outer, all);
+  define(im, 0, x->dtype, &shape, "for %s, %s => %s", i.images, i.outer, all);
 }
 
 /* how: max, mean or norm, over all spatial axes */
@@ -403,9 +428,9 @@ void onnx_conv_transpose(Importer *im, const char *how) {
   int64_t outs = dim_number(im, weight->shape.dims[1], "the channels");
   for (uint32_t k = 0; k < w.axes; k++)
     w.kernel[k] = dim_number(im, weight->shape.dims[k + 2], "the kernel");
-  read_list(im, "strides", w.axes, 1, w.stride);
-  read_list(im, "dilations", w.axes, 1, w.dilation);
-  read_pads(im, &w);
+  read_window_list(im, "strides", w.axes, 1, w.stride);
+  read_window_list(im, "dilations", w.axes, 1, w.dilation);
+  read_window_pads(im, &w);
   read_output_pads(im, &w, &x->shape);
   const char *in = padded(im, &w, spread(im, &w, &x->shape, ref(im, x)), "");
   const char *kernel = ref(im, weight);
