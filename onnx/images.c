@@ -66,8 +66,8 @@ void onnx_center_crop_pad(Importer *im, const char *how) {
     if (to < 0)
       import_fail(im, NULL, "a size is %lld", (long long)to);
     if (from > to)
-      all = item_at(im, local(im, "padded", all), k, rank,
-                    text(im, "%lld:%lld", before, before + to));
+      all = item_at(im, strchr(all, ' ') ? local(im, "padded", all) : all, k,
+                    rank, text(im, "%lld:%lld", before, before + to));
     else
       all = text(im, "%s |> pad ~axis:%u ~before:%lld ~after:%lld", all, k,
                  before, (long long)(to - from) - before);
@@ -83,7 +83,7 @@ typedef struct Regions {
   const char *start[2], *bin[2], *points[2]; /* of rows, of columns */
 } Regions;
 
-static Regions read_regions(Importer *im, const char *rois, const char *type,
+static Regions read_regions(Importer *im, const char *rois,
                             const int64_t *out) {
   Regions r;
   bool half =
@@ -100,11 +100,12 @@ static Regions read_regions(Importer *im, const char *rois, const char *type,
                             rois, 1 - k, scale);
     if (!half)
       size = text(im, "maximum 1.0 (%s)", size);
-    r.bin[k] = local(im, "bin",
-                     text(im, "(%s) / %s %lld", size, type, (long long)out[k]));
-    r.points[k] =
-        points > 0 ? text(im, "%lld", (long long)points)
-                   : local(im, "points", text(im, "i64 (ceil %s)", r.bin[k]));
+    r.bin[k] =
+        local(im, "bin", text(im, "(%s) / %lld.0", size, (long long)out[k]));
+    r.points[k] = points > 0
+                      ? text(im, "%lld", (long long)points)
+                      : local(im, "points",
+                              text(im, "maximum 0 (i64 (ceil %s))", r.bin[k]));
   }
   return r;
 }
@@ -130,7 +131,7 @@ void onnx_roi_align(Importer *im, const char *how) {
     import_fail(im, NULL, "its operands do not fit");
   const char *type = dtype_info[x->dtype].name;
   const char *image = ref(im, x), *at = ref(im, batch);
-  Regions r = read_regions(im, ref(im, rois), type, out);
+  Regions r = read_regions(im, ref(im, rois), out);
   Shape shape = {4,
                  0,
                  {rois->shape.dims[0], x->shape.dims[1], num(im, out[0]),

@@ -312,7 +312,9 @@ static void float_range(Importer *im, Value *const *v) {
 }
 
 void onnx_range(Importer *im, const char *how) {
-  Value *v[] = {raw_input(im, 0), raw_input(im, 1), raw_input(im, 2)};
+  Value *v[3];
+  for (uint32_t i = 0; i < 3; i++)
+    v[i] = raw_input(im, i);
   Dtype dtype = v[0]->dtype;
   Shape shape = {.rank = 1};
   (void)how;

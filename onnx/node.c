@@ -155,6 +155,8 @@ Dim **size_operand(Importer *im, uint32_t i, const char *attribute,
       item = text(im, "i64 %s", item);
     out[k] = data_size(im, "size", item);
   }
+  if (v->dtype == DT_I64)
+    v->ints = out; /* another operator that reads it has the same sizes */
   *count = (uint32_t)n;
   return out;
 }
@@ -259,6 +261,11 @@ const char *ref(Importer *im, Value *v) {
 }
 
 const char *scalar_text(Importer *im, Value *v) {
+  if (v->tensor && v->tensor->count == 1) {
+    Value number = *v;
+    number.shape = scalar_shape();
+    return literal(im, &number, true);
+  }
   const char *all = ref(im, v);
   for (uint32_t k = 0; k < v->shape.rank; k++)
     all = text(im, "%s.[0]", all);

@@ -41,8 +41,8 @@ typedef struct Patches { /* texts for all spatial axes */
 static void add_axis(Importer *im, Patches *p, const Windows *w, uint32_t k,
                      const char *pixel, int64_t count) {
   const char *i = index_name(im, text(im, "k%u", k));
-  const char *at = text(im, "(%s + %lld - %lld * %s)", pixel,
-                        (long long)w->before[k], (long long)w->dilation[k], i);
+  const char *at =
+      window_place(im, 1, pixel, "-", w->dilation[k], i, w->before[k]);
   buffer_printf(&p->window, "%s%s < %lld", k ? ", " : "", i,
                 (long long)w->kernel[k]);
   if (w->stride[k] > 1) {
@@ -162,7 +162,8 @@ typedef struct Deformed {
 } Deformed;
 
 static Deformed read_deformed(Importer *im) {
-  Deformed d = {.x = input(im, 0), .weight = input(im, 1)};
+  Deformed d = {.x = input(im, 0)};
+  d.weight = input(im, 1);
   d.offset = input(im, IN_OFFSET);
   int64_t groups = attr_int(im, "group", 1);
   int64_t offsets = attr_int(im, "offset_group", 1);
@@ -216,7 +217,7 @@ void onnx_deform_conv(Importer *im, const char *how) {
   const char *c = index_name(im, "c"), *i = index_name(im, "i");
   const char *j = index_name(im, "j"), *type = dtype_info[d.x->dtype].name;
   const char *image = ref(im, d.x), *weight = ref(im, d.weight);
-  const char *moved = ref(im, d.offset), *place[2];
+  const char *moved = ref(im, d.offset), *place_of[2];
   (void)how;
   use_helper(im, HELPER_BILINEAR);
   const char *channel = d.outs * d.ins == 1 && d.per_offset == 1
@@ -228,15 +229,13 @@ void onnx_deform_conv(Importer *im, const char *how) {
            (long long)d.per_offset, (long long)(d.kernel[0] * d.kernel[1]), i,
            (long long)d.kernel[1], j);
   for (uint32_t k = 0; k < 2; k++)
-    place[k] = text(im,
-                    "(%s (%lld * %s + %lld * %s - %lld) + %s.[%s, 2 * %s + "
-                    "%u, %s, %s])",
-                    type, (long long)d.stride[k], at[k + 2],
-                    (long long)d.dilation[k], k ? j : i, (long long)d.before[k],
-                    moved, at[0], tap, k, at[2], at[3]);
+    place_of[k] = text(im, "(%s %s + %s.[%s, 2 * %s + %u, %s, %s])", type,
+                       window_place(im, d.stride[k], at[k + 2], "+",
+                                    d.dilation[k], k ? j : i, -d.before[k]),
+                       moved, at[0], tap, k, at[2], at[3]);
   const char *term =
       text(im, "%s.[%s, %s, %s, %s] * bilinear %s.[%s, %s, ...] %s %s", weight,
-           at[1], c, i, j, image, at[0], channel, place[0], place[1]);
+           at[1], c, i, j, image, at[0], channel, place_of[0], place_of[1]);
   if (has_input(im, IN_MASK))
     term = text(im, "%s * %s.[%s, %s, %s, %s]", term,
                 ref(im, input(im, IN_MASK)), at[0], tap, at[2], at[3]);

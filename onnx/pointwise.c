@@ -217,7 +217,8 @@ void onnx_bool(Importer *im, const char *how) {
 
 /* The exponent may have another element type. */
 void onnx_pow(Importer *im, const char *how) {
-  Value *v[] = {raw_input(im, 0), raw_input(im, 1)};
+  Value *v[2] = {raw_input(im, 0)};
+  v[1] = raw_input(im, 1);
   const char *texts[2] = {0};
   Dtype base = v[0]->dtype, exponent = v[1]->dtype;
   Shape shape = align(im, 2, v, texts);
@@ -342,7 +343,8 @@ void onnx_cast(Importer *im, const char *how) {
 
 void onnx_cast_like(Importer *im, const char *how) {
   (void)how;
-  convert_by_cast(im, raw_input(im, 0), raw_input(im, 1)->dtype);
+  Dtype to = raw_input(im, 1)->dtype;
+  convert_by_cast(im, raw_input(im, 0), to);
 }
 
 void onnx_identity(Importer *im, const char *how) {

@@ -293,8 +293,8 @@ void onnx_layernorm(Importer *im, const char *how) {
   Value normed = {.dtype = x->dtype,
                   .shape = x->shape,
                   .text = text(im, "(%s * %s)", d, scale)};
-  Value *v[] = {&normed, raw_input(im, 1),
-                has_input(im, 2) ? raw_input(im, 2) : NULL};
+  Value *v[3] = {&normed, raw_input(im, 1)};
+  v[2] = has_input(im, 2) ? raw_input(im, 2) : NULL;
   const char *texts[3] = {0};
   align(im, v[2] ? 3 : 2, v, texts);
   const char *all = text(im, "%s * %s * %s", d, scale, texts[1]);
@@ -324,7 +324,9 @@ static void batch_statistics(Importer *im, Value *x, const char **mean,
                              const char **variance) {
   uint32_t rank = x->shape.rank;
   Shape channels = {1, 0, {x->shape.dims[1]}};
-  const char *old[] = {ref(im, input(im, 3)), ref(im, input(im, 4))};
+  const char *old[2];
+  for (uint32_t i = 0; i < 2; i++)
+    old[i] = ref(im, input(im, 3 + i));
   double keep = attr_float(im, "momentum", 0.9f);
   const char *rows =
       local(im, "channels",

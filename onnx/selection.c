@@ -136,12 +136,12 @@ void onnx_unique(Importer *im, const char *how) {
     index = text(im, "%s.[%s]", index, by);
     counts = text(im, "%s.[%s]", counts, by);
     inverse = text(im, "(argsort %s).[%s]", by, inverse);
+    index = local(im, "index", index);
   }
   Shape shape = {.rank = 1}, list = {.rank = 1};
   if (a)
     shape = x->shape;
   shape.dims[axis] = list.dims[0] = g.count;
-  index = local(im, "index", index);
   define(im, 0, x->dtype, &shape, "%s", item_at(im, all, axis, rank, index));
   define(im, 1, DT_I64, &list, "%s", index);
   define(im, 3, DT_I64, &list, "%s", counts);

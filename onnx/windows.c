@@ -240,6 +240,20 @@ void onnx_conv(Importer *im, const char *how) {
   define(im, 0, x->dtype, &shape, "%s", all);
 }
 
+const char *window_place(Importer *im, int64_t stride, const char *index,
+                         const char *sign, int64_t dilation, const char *tap,
+                         int64_t shift) {
+  const char *all = index;
+  if (stride != 1)
+    all = text(im, "%lld * %s", (long long)stride, index);
+  all = dilation == 1
+            ? text(im, "%s %s %s", all, sign, tap)
+            : text(im, "%s %s %lld * %s", all, sign, (long long)dilation, tap);
+  return shift == 0 ? text(im, "(%s)", all)
+                    : text(im, "(%s %c %lld)", all, shift < 0 ? '-' : '+',
+                           (long long)(shift < 0 ? -shift : shift));
+}
+
 /* Output 1: the index of each maximum in the flat input. */
 static void define_maxima(Importer *im, const Windows *w, const Indices *i,
                           const Shape *x, const Shape *shape,
@@ -262,13 +276,16 @@ static void define_maxima(Importer *im, const Windows *w, const Indices *i,
   int64_t inner = elements;
   for (uint32_t k = 0; k < w->axes; k++) {
     inner /= w->kernel[k];
-    const char *pixel = text(
-        im, "(%lld * %s + %lld * (%s / %lld %% %lld) - %lld)",
-        (long long)w->stride[k], loop.names[k + 2], (long long)w->dilation[k],
-        at, (long long)inner, (long long)w->kernel[k], (long long)w->before[k]);
+    const char *tap =
+        inner == 1 ? at : text(im, "%s / %lld", at, (long long)inner);
+    tap = text(im, "(%s %% %lld)", tap, (long long)w->kernel[k]);
+    const char *pixel = window_place(im, w->stride[k], loop.names[k + 2], "+",
+                                     w->dilation[k], tap, -w->before[k]);
     Dim *step = columns_first ? dims_product(im, x, 2, k + 2)
                               : dims_product(im, x, k + 3, x->rank);
-    all = text(im, "%s + %s * %s", all, pixel, extent_atom(im, step));
+    all = is_one(step)
+              ? text(im, "%s + %s", all, pixel)
+              : text(im, "%s + %s * %s", all, pixel, extent_atom(im, step));
   }
   define(im, 1, DT_I64, shape, "for %s => %s", loop.binders, all);
 }

@@ -19,5 +19,10 @@ void read_window_list(Importer *im, const char *name, uint32_t axes,
                       int64_t otherwise, int64_t *out);
 /* The attribute `pads`. */
 void read_window_pads(Importer *im, Windows *w);
+/* stride * index + dilation * tap + shift, without numbers that change
+   nothing.  sign: that of the second term. */
+const char *window_place(Importer *im, int64_t stride, const char *index,
+                         const char *sign, int64_t dilation, const char *tap,
+                         int64_t shift);
 
 #endif
