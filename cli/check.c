@@ -78,7 +78,7 @@ static bool read_checked_file(Arena *arena, const Options *o, const char *path,
                               ImportedModel *model) {
   if (!is_model_path(path))
     return read_program_argument(path, text, program);
-  if (!read_model_program(arena, o, path, model))
+  if (read_model_program(arena, o, path, true, model) >= 0)
     return false;
   text->name = path;
   text->text = model->program;
@@ -113,6 +113,7 @@ static bool check_file(Arena *arena, Options *o, const char *path) {
   if (o->strict)
     session_reject_unproved(session);
   bool ok = session_diags(session)->errors == 0;
+  name_nodes(arena, session, path, &model);
   terminal_report(session, o->quiet);
   print_undetermined(&model);
   if (check.explained)

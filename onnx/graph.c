@@ -118,8 +118,12 @@ static void import_node(Importer *im, const Node *node) {
   if (im->opset < op->since)
     import_fail(im, "convert the model with onnx.version_converter",
                 "its meaning before opset %d is not supported", op->since);
+  uint32_t from = im->statements.len;
   if (!fold_constants(im))
     op->emit(im, op->how);
+  for (uint32_t i = from; i < im->statements.len; i++)
+    if (!im->statements.at[i].node)
+      im->statements.at[i].node = node;
 }
 
 void import_nodes(Importer *im, const Graph *graph) {
@@ -247,8 +251,25 @@ void use_helper(Importer *im, enum Helper helper) {
   im->helpers |= 1u << helper;
 }
 
-static const char *program_text(Importer *im, const Buffer *parameters,
-                                const char *result) {
+/* Where the statements of `model` begin, from `start` on. */
+static void locate_statements(Importer *im, size_t start, const char *indent,
+                              ImportedModel *out) {
+  ImportedStatement *all =
+      MAKE_ARRAY(im->arena, ImportedStatement, im->statements.len + 1);
+  out->statements = all;
+  for (uint32_t i = 0; i < im->statements.len; i++) {
+    const Statement *s = &im->statements.at[i];
+    if (!s->name)
+      continue;
+    all[out->statement_count].start = (uint32_t)start;
+    all[out->statement_count++].node = s->node ? node_label(im, s->node) : NULL;
+    start += strlen(indent) + strlen("val  = \n") + strlen(s->name) +
+             strlen(s->text);
+  }
+}
+
+static void put_program(Importer *im, const Buffer *parameters,
+                        const char *result, ImportedModel *model) {
   Buffer out = {.arena = im->arena};
   buffer_printf(&out, "(* from %.*s, by axon import *)\n\n", MAX_NAME,
                 im->request->model_name);
@@ -270,11 +291,13 @@ static const char *program_text(Importer *im, const Buffer *parameters,
   buffer_printf(&out, "fun model%s =\n", parameters->text);
   if (im->statements.len) {
     buffer_puts(&out, "  let\n");
+    if (im->request->is_check)
+      locate_statements(im, out.len, "    ", model);
     put_statements(&out, im->statements.at, im->statements.len, "    ");
     buffer_printf(&out, "  in\n    %s\n  end\n", result);
   } else
     buffer_printf(&out, "  %s\n", result);
-  return out.text;
+  model->program = out.text;
 }
 
 /* ---- entry ---- */
@@ -304,7 +327,7 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
   nodes.n_initializer = 0;
   import_nodes(im, &nodes);
   im->node = NULL;
-  if (im->request->is_check)
+  if (im->request->checks_results)
     check_results(im, graph);
   const char *result = result_text(im, graph);
   for (uint32_t i = 0; i < im->request->setting_count; i++)
@@ -313,7 +336,7 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
                   im->request->settings[i].name);
   if (!im->request->is_check)
     make_blocks(im, result);
-  out->program = program_text(im, &parameters, result);
+  put_program(im, &parameters, result, out);
   out->weight_names = im->weight_names.at;
   out->weights = im->weights.at;
   out->weight_count = im->weights.len;

@@ -34,8 +34,9 @@ typedef struct Value {
 
 typedef struct Statement { /* val name = text */
   const char *name, *text;
-  Value *value;   /* of the name; NULL if it is not known */
-  bool is_in_use; /* a load that functions mention */
+  Value *value;     /* of the name; NULL if it is not known */
+  bool is_in_use;   /* a load that functions mention */
+  const Node *node; /* that it comes from, or NULL */
 } Statement;
 typedef VEC(Statement) Statements;
 
@@ -63,15 +64,17 @@ typedef struct Importer {
   VEC(Tensor *) weights;
   VEC(Tensor *) tensors; /* all constants, to be released */
   VEC(const char *) undetermined;
-  uint32_t helpers; /* set of enum Helper */
+  uint32_t helpers;          /* set of enum Helper */
   bool uses_nn, uses_linalg; /* modules that the program imports */
-  int depth; /* of nested graphs */
+  int depth;                 /* of nested graphs */
   Fault *fault;
   jmp_buf failed;
 } Importer;
 
 /* ---- values.c ---- */
 
+/* "the node `fc` (Gemm)" */
+const char *node_label(Importer *im, const Node *node);
 /* Ends the import with an error at the present node.  `help` may be NULL. */
 NORETURN PRINTF_LIKE(3, 4) void import_fail(Importer *im, const char *help,
                                             const char *format, ...);
@@ -213,7 +216,7 @@ enum Helper { /* numbers of the functions in helpers.def */
 #define H(name, function, text) HELPER_##name,
 #include "onnx/helpers.def"
 #undef H
-  HELPER_COUNT
+              HELPER_COUNT
 };
 /* The program needs this function. */
 void use_helper(Importer *im, enum Helper helper);

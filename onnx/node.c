@@ -232,7 +232,8 @@ static const char *add_weight(Importer *im, Value *v) {
                           dtype_info[v->dtype].name, sizes);
     if (v->dtype == DT_BOOL)
       b.text = arena_printf(im->arena, "(broadcast %s false)", sizes);
-    VEC_PUSH(im->arena, im->loads, ((Statement){name, b.text, v, false}));
+    VEC_PUSH(im->arena, im->loads,
+             ((Statement){.name = name, .text = b.text, .value = v}));
     VEC_PUSH(im->arena, im->weight_names, v->onnx_name);
     VEC_PUSH(im->arena, im->weights, v->tensor);
     return name;
@@ -241,7 +242,7 @@ static const char *add_weight(Importer *im, Value *v) {
   for (const char *c = v->onnx_name; *c; c++)
     buffer_printf(&b, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
   buffer_printf(&b, "\" \"%s\"", im->request->weights_path);
-  Statement load = {name, b.text, v, false};
+  Statement load = {.name = name, .text = b.text, .value = v};
   VEC_PUSH(im->arena, im->loads, load);
   VEC_PUSH(im->arena, im->weight_names, v->onnx_name);
   VEC_PUSH(im->arena, im->weights, v->tensor);
@@ -316,8 +317,9 @@ Value *define(Importer *im, uint32_t i, Dtype dtype, const Shape *shape,
   v->onnx_name = im->node->output[i];
   v->dtype = dtype;
   v->shape = *shape;
-  Statement s = {make_identifier(im, v->onnx_name, op, 30), expression, v,
-                 false};
+  Statement s = {.name = make_identifier(im, v->onnx_name, op, 30),
+                 .text = expression,
+                 .value = v};
   v->text = s.name;
   VEC_PUSH(im->arena, im->statements, s);
   bind_output(im, i, v);
