@@ -13,6 +13,7 @@ typedef struct CheckRun {
   const Options *options;
   Binding *explained; /* name given to --why, or NULL */
   bool folded;        /* a type was printed in its short form */
+  bool is_model;      /* of an ONNX file: prints the type of `model` alone */
 } CheckRun;
 
 static void find_explained(CheckRun *check, const DeclResult *ran) {
@@ -33,6 +34,8 @@ static void print_types(void *owner, Session *session, const DeclResult *ran) {
     if (!type)
       continue;
     const char *name = binding_name(binding)->text;
+    if (check->is_model && strcmp(name, "model") != 0)
+      continue;
     printf("%s : ", name);
     if (isatty(STDOUT_FILENO))
       check->folded |=
@@ -95,7 +98,7 @@ static void print_undetermined(const ImportedModel *model) {
    used by one file do not change messages about the next. */
 static bool check_file(Arena *arena, Options *o, const char *path) {
   SessionHost host = terminal_host(0, NULL);
-  CheckRun check = {.options = o};
+  CheckRun check = {.options = o, .is_model = is_model_path(path)};
   host.eval.owner = &check;
   host.on_checked = print_types;
   Session *session = terminal_open_session(&host);

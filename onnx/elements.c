@@ -124,6 +124,9 @@ static void move_blocks(Importer *im, const char *order, const Shape *middle,
 }
 
 static Dim *quotient(Importer *im, Dim *d, int64_t n) {
+  if (dim_is_const(d) && !dim_exact_quotient(&im->dims, d, num(im, n)))
+    import_fail(im, NULL, "its blocks of %lld do not divide %s", (long long)n,
+                extent_source(im, d));
   return dim_div(&im->dims, d, num(im, n));
 }
 
@@ -175,6 +178,12 @@ void onnx_topk(Importer *im, const char *how) {
   (void)how;
   if (count != 1)
     import_fail(im, NULL, "`k` is not one number");
+  Dim *rest = dim_sub(&im->dims, shape.dims[axis], k[0]);
+  if ((dim_is_const(rest) && dim_sign(rest) < 0) ||
+      (dim_is_const(k[0]) && dim_sign(k[0]) < 0))
+    import_fail(im, NULL, "it takes %s elements of the %s at axis %u",
+                extent_source(im, k[0]), extent_source(im, shape.dims[axis]),
+                axis);
   shape.dims[axis] = k[0];
   const char *key = ref(im, x), *n = extent_source(im, k[0]);
   if (attr_int(im, "largest", 1))
@@ -211,6 +220,8 @@ void onnx_one_hot(Importer *im, const char *how) {
     import_fail(im, NULL, "its operands do not fit");
   for (uint32_t k = 0; k < rank; k++)
     shape.dims[k] = k == axis ? depth[0] : at->shape.dims[next++];
+  if (dim_is_const(depth[0]) && dim_sign(depth[0]) < 0)
+    import_fail(im, NULL, "its depth is %s", extent_source(im, depth[0]));
   Loop loop = loop_over(im, &shape);
   const char *names[MAX_RANK];
   next = 0;
@@ -234,6 +245,10 @@ void onnx_group_norm(Importer *im, const char *how) {
   (void)how;
   if (rank < 2 || groups < 1 || im->opset < 21)
     import_fail(im, NULL, "it needs opset 21 and an axis of channels");
+  if (dim_is_const(x->shape.dims[1]) &&
+      !dim_exact_quotient(&im->dims, x->shape.dims[1], num(im, groups)))
+    import_fail(im, NULL, "%lld groups do not divide the %s channels",
+                (long long)groups, extent_source(im, x->shape.dims[1]));
   Shape grouped = {3,
                    0,
                    {x->shape.dims[0], num(im, groups),
@@ -261,8 +276,11 @@ void onnx_lrn(Importer *im, const char *how) {
   uint32_t rank = x->shape.rank;
   int64_t size = attr_int(im, "size", 1);
   (void)how;
-  if (rank < 2 || size < 1 || size > INT32_MAX)
+  if (rank < 2)
     import_fail(im, NULL, "its input has no axis of channels");
+  if (size < 1 || size > INT32_MAX)
+    import_fail(im, NULL, "`size` is %lld: it sums no channels",
+                (long long)size);
   const char *squares =
       local(im, "squares",
             text(im, "square %s |> pad ~axis:1 ~before:%lld ~after:%lld",

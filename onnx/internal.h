@@ -197,6 +197,8 @@ Dim *new_size(Importer *im, const char *wish);
 Dim *num(Importer *im, int64_t n);
 Shape scalar_shape(void);
 bool is_one(const Dim *d);
+/* True for two numbers that are not equal. */
+bool dims_differ(const Dim *a, const Dim *b);
 /* The shape that operands stretch to, and texts of them in which axes of size
    1 that stretch are written as *. */
 Shape align(Importer *im, uint32_t count, Value **v, const char **texts);

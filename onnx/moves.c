@@ -4,6 +4,12 @@
 #include <string.h>
 
 static void reshape_to(Importer *im, Value *x, const Shape *shape) {
+  Dim *from = dims_product(im, &x->shape, 0, x->shape.rank);
+  Dim *to = dims_product(im, shape, 0, shape->rank);
+  if (dims_differ(from, to))
+    import_fail(im, NULL, "%s has %s elements, but %s has %s",
+                sizes_text(im, &x->shape), extent_source(im, from),
+                sizes_text(im, shape), extent_source(im, to));
   if (known_ints(im, x)) {
     define_ints(im, 0, x->dtype, shape, x->ints);
     return;
@@ -52,6 +58,12 @@ void onnx_reshape(Importer *im, const char *how) {
     int64_t n;
     if (!exact && dim_is_int(rest, &n) && n <= 0)
       import_fail(im, NULL, "-1 stands for no size, as others are 0");
+    if (!exact && dim_is_const(all) && dim_is_const(rest))
+      import_fail(im, NULL,
+                  "-1 stands for no size: %s has %s elements, which "
+                  "%s does not divide",
+                  sizes_text(im, &x->shape), extent_source(im, all),
+                  extent_source(im, rest));
     shape.dims[hole] = exact ? exact : dim_div(&im->dims, all, rest);
   }
   reshape_to(im, x, &shape);
@@ -428,6 +440,24 @@ static bool concat_ints(Importer *im, uint32_t count) {
   return true;
 }
 
+/* A piece of a concatenation must fit the first one. */
+static void check_piece(Importer *im, const Value *first, const Value *v,
+                        uint32_t axis) {
+  const char *both = text(im, "%s and %s", sizes_text(im, &first->shape),
+                          sizes_text(im, &v->shape));
+  if (v->dtype != first->dtype)
+    import_fail(im, "insert a Cast", "its operands are %s and %s",
+                dtype_info[first->dtype].name, dtype_info[v->dtype].name);
+  if (v->shape.rank != first->shape.rank)
+    import_fail(im, NULL, "its operands have different ranks: %s", both);
+  for (uint32_t k = 0; k < v->shape.rank; k++)
+    if (k != axis && dims_differ(v->shape.dims[k], first->shape.dims[k]))
+      import_fail(im, NULL,
+                  "its operands %s differ at axis %u, but are joined along "
+                  "axis %u",
+                  both, k, axis);
+}
+
 void onnx_concat(Importer *im, const char *how) {
   uint32_t count = input_count(im);
   Value *first = input(im, 0);
@@ -439,8 +469,7 @@ void onnx_concat(Importer *im, const char *how) {
     return;
   for (uint32_t i = 0; i < count; i++) {
     Value *v = input(im, i);
-    if (v->shape.rank != shape.rank)
-      import_fail(im, NULL, "its operands have different ranks");
+    check_piece(im, first, v, axis);
     if (i > 0)
       shape.dims[axis] =
           dim_add(&im->dims, shape.dims[axis], v->shape.dims[axis]);
@@ -455,8 +484,15 @@ void onnx_concat(Importer *im, const char *how) {
 /* The sizes of the pieces. */
 static Dim **piece_sizes(Importer *im, Dim *whole, uint32_t *count) {
   Dim **sizes = int_operand(im, 1, "split", count);
-  if (sizes)
+  if (sizes) {
+    Dim *all = num(im, 0);
+    for (uint32_t i = 0; i < *count; i++)
+      all = dim_add(&im->dims, all, sizes[i]);
+    if (dims_differ(all, whole))
+      import_fail(im, NULL, "its pieces have %s elements together, the axis %s",
+                  extent_source(im, all), extent_source(im, whole));
     return sizes;
+  }
   *count = (uint32_t)im->node->n_output;
   int64_t pieces = attr_int(im, "num_outputs", *count);
   if (pieces < 1 || pieces > *count)
@@ -791,6 +827,10 @@ void onnx_pad(Importer *im, const char *how) {
     if (before == 0 && after == 0)
       continue;
     Dim *size = dim_add(&im->dims, shape.dims[k], num(im, before + after));
+    if (dim_is_const(size) && dim_sign(size) < 0)
+      import_fail(im, NULL, "it removes %lld elements of the %s at axis %u",
+                  (long long)-(before + after),
+                  extent_source(im, shape.dims[k]), k);
     shape.dims[k] = size;
     if (before < 0 || after < 0)
       all = item_at(

@@ -309,6 +309,10 @@ Value *define(Importer *im, uint32_t i, Dtype dtype, const Shape *shape,
     return v;
   if (shape->rank > MAX_RANK)
     import_fail(im, NULL, "a result has more than %d axes", MAX_RANK);
+  for (uint32_t k = 0; k < shape->rank; k++)
+    if (dim_is_const(shape->dims[k]) && dim_sign(shape->dims[k]) < 0)
+      import_fail(im, NULL, "a result has the size %s at axis %u",
+                  extent_source(im, shape->dims[k]), k);
   va_list args;
   va_start(args, format);
   const char *expression = arena_vprintf(im->arena, format, args);

@@ -135,9 +135,19 @@ static bool fold(Importer *im, Dtype dtype) {
 
 /* ---- emitters ---- */
 
+static void check_dtype(Importer *im, Dtype a, Dtype b) {
+  if (a != b)
+    import_fail(im, "insert a Cast", "its operands are %s and %s",
+                dtype_info[a].name, dtype_info[b].name);
+}
+
 static void define_pointwise(Importer *im, const char *how, Dtype dtype) {
   const char *texts[8] = {0};
   uint32_t count = operand_count(how);
+  bool is_where = strcmp(im->node->op_type, "Where") == 0;
+  Dtype first = raw_input(im, is_where)->dtype;
+  for (uint32_t i = is_where ? 2 : 1; i < count; i++)
+    check_dtype(im, first, raw_input(im, i)->dtype);
   Shape shape = operands(im, count, texts);
   define(im, 0, dtype, &shape, "%s", fill_template(im, how, texts, count));
 }

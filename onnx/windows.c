@@ -63,7 +63,12 @@ static void out_size(Importer *im, Windows *w, uint32_t k, Dim *size) {
   }
   w->out[k] = dim_add(cx, dim_div(cx, room, num(im, w->stride[k])), num(im, 1));
   if (dim_is_int(w->out[k], &n) && n < 1)
-    import_fail(im, NULL, "the window is larger than its input");
+    import_fail(
+        im, NULL,
+        "the window has %lld elements at axis %u, its padded input %s",
+        (long long)window, k + 2,
+        extent_source(im,
+                      dim_add(cx, size, num(im, w->before[k] + w->after[k]))));
 }
 
 static void read_windows(Importer *im, Windows *w, const Shape *x) {
@@ -126,16 +131,53 @@ static Indices indices(Importer *im, const Windows *w) {
 
 static void check_spatial(Importer *im, const Shape *x) {
   if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
-    import_fail(im, NULL, "its input has %u axes", x->rank);
+    import_fail(im, x->rank < 3 ? "an axis of the batch may be missing" : NULL,
+                "its input %s has %u axes: it needs a batch, channels and 1 to "
+                "%d spatial axes",
+                sizes_text(im, x), x->rank, MAX_SPATIAL);
 }
 
 /* The number of groups of a convolution. */
 static int64_t read_groups(Importer *im, const Shape *x, const Shape *weight) {
   int64_t groups = attr_int(im, "group", 1);
   check_spatial(im, x);
-  if (weight->rank != x->rank || groups < 1)
-    import_fail(im, NULL, "its weight does not fit its input");
+  if (groups < 1)
+    import_fail(im, NULL, "`group` is %lld", (long long)groups);
+  if (weight->rank != x->rank)
+    import_fail(
+        im,
+        weight->rank == x->rank + 1 ? "an axis of the batch may be missing"
+                                    : NULL,
+        "its weight %s has %u axes, its input %s has %u",
+        sizes_text(im, weight), weight->rank, sizes_text(im, x), x->rank);
   return groups;
+}
+
+/* Channels, bias and the attribute `kernel_shape` fit the weight. */
+static void check_conv(Importer *im, const Windows *w, const Shape *x,
+                       const Shape *weight, const Value *bias, int64_t groups) {
+  const int64_t *kernel;
+  uint32_t count = attr_ints(im, "kernel_shape", &kernel);
+  int64_t outs;
+  Dim *ins = dim_mul(&im->dims, weight->dims[1], num(im, groups));
+  if (dims_differ(ins, x->dims[1]))
+    import_fail(im, NULL,
+                "its weight %s needs an input with %s channels, but %s has %s",
+                sizes_text(im, weight), extent_source(im, ins),
+                sizes_text(im, x), extent_source(im, x->dims[1]));
+  if (dim_is_int(weight->dims[0], &outs) && outs % groups)
+    import_fail(im, NULL,
+                "`group` = %lld does not divide the %lld channels of "
+                "its result",
+                (long long)groups, (long long)outs);
+  if (bias && (bias->shape.rank != 1 ||
+               dims_differ(bias->shape.dims[0], weight->dims[0])))
+    import_fail(im, NULL, "its bias %s does not fit its weight %s",
+                sizes_text(im, &bias->shape), sizes_text(im, weight));
+  for (uint32_t k = 0; k < count && k < w->axes; k++)
+    if (kernel[k] != w->kernel[k])
+      import_fail(im, NULL, "`kernel_shape` has %lld at axis %u, its weight %s",
+                  (long long)kernel[k], k, sizes_text(im, weight));
 }
 
 /* The amount of padding on all sides, or -1. */
@@ -195,6 +237,7 @@ const char *conv_text(Importer *im, Value *x, Value *weight, Value *bias,
   *shape = x->shape;
   for (uint32_t k = 0; k < w.axes; k++)
     w.kernel[k] = dim_number(im, weight->shape.dims[k + 2], "the kernel");
+  check_conv(im, &w, &x->shape, &weight->shape, bias, groups);
   read_windows(im, &w, &x->shape);
   shape->dims[1] = weight->shape.dims[0];
   for (uint32_t k = 0; k < w.axes; k++)
@@ -442,6 +485,13 @@ void onnx_conv_transpose(Importer *im, const char *how) {
   int64_t groups = read_groups(im, &x->shape, &weight->shape);
   (void)how;
   int64_t ins = dim_number(im, weight->shape.dims[0], "the channels");
+  if (dims_differ(weight->shape.dims[0], x->shape.dims[1]) || ins % groups)
+    import_fail(im, NULL,
+                "its weight %s needs an input with %lld channels in %lld "
+                "groups, but %s has %s",
+                sizes_text(im, &weight->shape), (long long)ins,
+                (long long)groups, sizes_text(im, &x->shape),
+                extent_source(im, x->shape.dims[1]));
   int64_t outs = dim_number(im, weight->shape.dims[1], "the channels");
   for (uint32_t k = 0; k < w.axes; k++)
     w.kernel[k] = dim_number(im, weight->shape.dims[k + 2], "the kernel");
