@@ -189,6 +189,8 @@ void define_ints(Importer *im, uint32_t i, Dtype dtype, const Shape *shape,
 const char *local(Importer *im, const char *wish, const char *expression);
 /* A size that depends on data: the value of an expression. */
 Dim *data_size(Importer *im, const char *wish, const char *expression);
+/* The smaller or the larger of two sizes. */
+Dim *extreme_size(Importer *im, Dim *a, Dim *b, bool is_min);
 /* A new name for a size, which a statement binds. */
 Dim *new_size(Importer *im, const char *wish);
 

@@ -297,6 +297,17 @@ Dim *data_size(Importer *im, const char *wish, const char *expression) {
   return size;
 }
 
+/* In a program, a size with `min` or `max` has a name: an expression writes it
+   otherwise than a type. */
+Dim *extreme_size(Importer *im, Dim *a, Dim *b, bool is_min) {
+  Dim *d = is_min ? dim_min(&im->dims, a, b) : dim_max(&im->dims, a, b);
+  if (dim_is_const(d) || dim_equal(d, a) || dim_equal(d, b))
+    return d;
+  const char *x = extent_atom(im, a), *y = extent_atom(im, b);
+  return data_size(im, is_min ? "smaller" : "larger",
+                   text(im, "%s %s %s", is_min ? "minimum" : "maximum", x, y));
+}
+
 static void bind_output(Importer *im, uint32_t i, Value *v) {
   if (has_output(im, i))
     bind_value(im, im->node->output[i], v);

@@ -69,10 +69,8 @@ static Dim *fold_pair(Importer *im, const char *op, Dim *a, Dim *b) {
     return dim_div(&im->dims, a, b);
   if (strcmp(op, "Mod") == 0 && dim_is_int(b, &y) && y > 0)
     return dim_mod(&im->dims, a, b);
-  if (strcmp(op, "Min") == 0)
-    return dim_min(&im->dims, a, b);
-  if (strcmp(op, "Max") == 0)
-    return dim_max(&im->dims, a, b);
+  if (strcmp(op, "Min") == 0 || strcmp(op, "Max") == 0)
+    return extreme_size(im, a, b, op[1] == 'i');
   if (strcmp(op, "Equal") == 0 && dim_equal(a, b))
     return num(im, 1);
   if (strcmp(op, "Equal") == 0 && differs_by_sign(a, b))

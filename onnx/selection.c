@@ -79,24 +79,14 @@ typedef struct Groups { /* of equal rows, in ascending order */
   const char *start;    /* of each group in `order` */
 } Groups;
 
-/* rows: a matrix.  Sorts by the last column first; sorting is stable. */
-static Groups equal_rows(Importer *im, const char *rows, Dim *size,
-                         Dim *columns) {
-  const char *n = extent_atom(im, size);
+/* rows: a matrix */
+static Groups equal_rows(Importer *im, const char *rows, Dim *size) {
   Groups g = {.size = size, .count = new_size(im, "count")};
-  g.order = local(
-      im, "order",
-      text(im,
-           "fold (fn order c => let val next = argsort (for i => "
-           "%s.[order.[i], c]) in for i => order.[next.[i]] end) "
-           "(iota %s : i64[%s]) (reverse ~axis:0 (iota %s : i64[%s]))",
-           rows, n, n, extent_atom(im, columns), extent_atom(im, columns)));
+  use_helper(im, HELPER_ROW_ORDER);
+  use_helper(im, HELPER_FIRST_ROWS);
+  g.order = local(im, "order", text(im, "row_order %s", rows));
   const char *first =
-      local(im, "first",
-            text(im,
-                 "for i < %s => i == 0 || any (for c < %s => %s.[%s.[i], c] != "
-                 "%s.[%s.[maximum 0 (i - 1)], c])",
-                 n, extent_atom(im, columns), rows, g.order, rows, g.order));
+      local(im, "first", text(im, "first_rows %s %s", rows, g.order));
   g.group = local(im, "group", text(im, "cumsum (i64 %s) - 1", first));
   g.start = counted(im, "start", g.count, text(im, "nonzero %s", first));
   return g;
@@ -121,16 +111,15 @@ void onnx_unique(Importer *im, const char *how) {
       im, "rows",
       text(im, "reshape [%s, %s] %s", extent_source(im, size),
            extent_source(im, columns), move_axis(im, all, rank, axis, 0)));
-  Groups g = equal_rows(im, rows, size, columns);
-  const char *n = extent_atom(im, g.count), *m = extent_atom(im, size);
+  Groups g = equal_rows(im, rows, size);
+  const char *m = extent_atom(im, size);
   const char *index = local(im, "index", text(im, "%s.[%s]", g.order, g.start));
   const char *inverse = local(
       im, "inverse",
       text(im, "scatter (zeros [%s] : i64[%s]) %s %s", m, m, g.order, g.group));
-  const char *counts = local(
-      im, "counts",
-      text(im, "for i < %s => (if i + 1 < %s then %s.[i + 1] else %s) - %s.[i]",
-           n, n, g.start, m, g.start));
+  use_helper(im, HELPER_GROUP_SIZES);
+  const char *counts =
+      local(im, "counts", text(im, "group_sizes %s %s", m, g.start));
   if (!is_sorted) { /* in the order of the first rows */
     const char *by = local(im, "by", text(im, "argsort %s", index));
     index = text(im, "%s.[%s]", index, by);
@@ -188,7 +177,7 @@ void onnx_nms(Importer *im, const char *how) {
     Dim **most = size_operand(im, 2, NULL, &count);
     if (count != 1)
       import_fail(im, NULL, "`max_output_boxes_per_class` is not one number");
-    limit = dim_min(&im->dims, most[0], n);
+    limit = extreme_size(im, most[0], n, true);
     if (dim_is_const(limit) && dim_sign(limit) < 0)
       limit = num(im, 0);
   }
@@ -198,22 +187,23 @@ void onnx_nms(Importer *im, const char *how) {
     score = local(im, "score",
                   text(im, "select (%s > %s) %s (-inf)", score, least, score));
   use_helper(im, HELPER_BEST);
-  const char *b = extent_atom(im, boxes->shape.dims[0]);
-  const char *c = extent_atom(im, scores->shape.dims[1]);
+  const char *batch = extent_atom(im, boxes->shape.dims[0]);
+  const char *classes = extent_atom(im, scores->shape.dims[1]);
+  const char *b = index_name(im, "b"), *c = index_name(im, "c");
   Dim *lists = dim_mul(&im->dims, boxes->shape.dims[0], scores->shape.dims[1]);
   const char *most = extent_atom(im, limit);
-  const char *best =
-      local(im, "best",
-            text(im,
-                 "reshape [%s] (for b < %s, c < %s => best_boxes %s %s "
-                 "%s.[b, ...] %s.[b, c, :])",
-                 extent_source(im, dim_mul(&im->dims, lists, limit)), b, c,
-                 most, overlap ? overlap : "0.0", box, score));
+  const char *best = local(
+      im, "best",
+      text(im,
+           "reshape [%s] (for %s < %s, %s < %s => best_boxes %s %s "
+           "%s.[%s, ...] %s.[%s, %s, :])",
+           extent_source(im, dim_mul(&im->dims, lists, limit)), b, batch, c,
+           classes, most, overlap ? overlap : "0.0", box, b, score, b, c));
   Dim *count = new_size(im, "count");
   const char *at =
       counted(im, "places", count, text(im, "nonzero (%s >= 0)", best));
   Shape shape = {2, 0, {count, num(im, 3)}};
   define(im, 0, DT_I64, &shape, "transpose [%s / %s, %s / %s %% %s, %s.[%s]]",
          at, extent_atom(im, dim_mul(&im->dims, scores->shape.dims[1], limit)),
-         at, most, c, best, at);
+         at, most, classes, best, at);
 }
