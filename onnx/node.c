@@ -113,6 +113,19 @@ Value *input(Importer *im, uint32_t i) {
   return plain(im, raw_input(im, i));
 }
 
+/* A way to make integers known: --set takes inputs and sizes of the model. */
+static const char *unknown_help(Importer *im, const Value *v,
+                                const char *name) {
+  for (uint32_t i = 0; i < im->parameters.len; i++)
+    if (im->parameters.at[i] == v)
+      return text(im,
+                  "give its numbers: --set %s=1,2 (or 1 for a number without "
+                  "axes)",
+                  name);
+  return "if it depends on an input of integers, or on sizes of inputs, give "
+         "them their numbers: --set NAME=1,2";
+}
+
 Dim **int_operand(Importer *im, uint32_t i, const char *attribute,
                   uint32_t *count) {
   const int64_t *numbers = NULL;
@@ -128,11 +141,7 @@ Dim **int_operand(Importer *im, uint32_t i, const char *attribute,
   Value *v = raw_input(im, i);
   Dim **out = known_ints(im, v);
   if (!out)
-    import_fail(im,
-                text(im,
-                     "give its numbers: --set %s=1,2 (or 1 for a number "
-                     "without axes)",
-                     im->node->input[i]),
+    import_fail(im, unknown_help(im, v, im->node->input[i]),
                 "input `%.80s` must be known when the model is imported",
                 im->node->input[i]);
   *count = (uint32_t)value_count(im, v);

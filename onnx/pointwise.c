@@ -69,6 +69,9 @@ static Dim *fold_pair(Importer *im, const char *op, Dim *a, Dim *b) {
     return dim_div(&im->dims, a, b);
   if (strcmp(op, "Mod") == 0 && dim_is_int(b, &y) && y > 0)
     return dim_mod(&im->dims, a, b);
+  if (strcmp(op, "Mod") == 0 && dim_is_int(a, &x) && x == -1 &&
+      dim_vanishes_only_at_zero(b))
+    return dim_add(&im->dims, b, a); /* the last index, as in roll */
   if (strcmp(op, "Min") == 0 || strcmp(op, "Max") == 0)
     return extreme_size(im, a, b, op[1] == 'i');
   if (strcmp(op, "Equal") == 0 && dim_equal(a, b))

@@ -643,3 +643,14 @@ save("computed",
      [ints("zero", 0), ints("two", 2), ints("four", 4), ints("minus", -4),
       nh.from_array(np.array([2.0, 1.5], np.float32), "ratio")],
      {"x": normal(1, 2, 3, 4)})
+
+# torch.roll along an axis whose size is a name
+save("rolled",
+     [n("Shape", ["x"], ["size"], start=1, end=2),
+      n("Mod", ["minus", "size"], ["last"]),
+      n("Slice", ["x", "zero", "last", "one"], ["a"]),
+      n("Slice", ["x", "last", "size", "one"], ["b"]),
+      n("Concat", ["b", "a"], ["y"], axis=1)],
+     {"x": (T.FLOAT, ["batch", "n"])},
+     [ints("zero", 0), ints("one", 1), ints("minus", -1)],
+     {"x": normal(2, 5)})
