@@ -99,6 +99,8 @@ static void check_node(Importer *im, const Node *node) {
       import_fail(im, NULL, "a name is too long");
   if (!node->op_type)
     import_fail(im, NULL, "it has no operator");
+  if (node->n_output == 0)
+    import_fail(im, NULL, "it has no outputs");
   if (!is_core_domain(node))
     import_fail(im, NULL, "operators of the domain `%.60s` are not supported",
                 node->domain);

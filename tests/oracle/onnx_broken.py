@@ -286,3 +286,9 @@ save("rotary",
      [n("RotaryEmbedding", ["x", "c", "s", "p"], ["y"], "/rot", num_heads=3)],
      {"x": (F, ["n", "t", 24]), "p": (T.INT64, ["n", "t"])}, [W("c", 9, 5),
       W("s", 9, 5)], opset=23)
+save("no_output",
+     [n("Resize", ["x", "", "s"], [], "/Resize")],
+     {"x": (F, [1, 4, 2, 2])},
+     [nh.from_array(np.array([1, 1, 3, 3], np.float32), "s")])
+save("no_window_output",
+     [n("HannWindow", ["len"], [], "/window")], {"x": (F, [1])}, [I("len", 4)])
