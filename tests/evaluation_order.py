@@ -11,7 +11,8 @@ for each list with two such calls that are not the same text."""
 import collections, re, sys
 
 SEEDS = """make_identifier put_tensor op_output host_emit_line
-  host_emit_fresh_name host_emit_open_block""".split()
+  host_emit_fresh_name host_emit_open_block emit_int emit_plain_int emit_key
+  emit_float emit_scratch int_param add_step""".split()
 TOKEN = re.compile(r"[A-Za-z_]\w*|->|\S")
 HIDDEN = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\""
                     r"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:[^\n\\]|\\.|\\\n)*",

@@ -5,7 +5,7 @@ set -u
 . "$(dirname "$0")/lib.sh"
 find_python re 'the module re'
 cd "$here" || exit 1
-lists=$("$python" tests/evaluation_order.py onnx/*.c aot/*.c) ||
+lists=$("$python" tests/evaluation_order.py onnx/*.c aot/*.c backend/*/*.c) ||
   fail "$lists: compute them before, in variables"
 # The script finds such a list.
 cat >"${TMPDIR:-/tmp}/order.$$.c" <<'C'
