@@ -352,11 +352,13 @@ static void emit_lapack_call(HostEmitter *e, const Node *n, LapackOp op,
                              const char *x, const char *y, const char *out) {
   const Node *a = n->inputs[0], *last = n->inputs[n->input_count - 1];
   const char *status = host_emit_fresh_name(e, "status");
-  host_emit_line(
-      e, "const LapackStatus %s = lapack_run(%d, %s, %s, %s, %s, %s);", status,
-      (int)op, host_emit_extent(e, a->extents[a->free_count + a->rank - 2]),
-      host_emit_extent(e, last->extents[last->free_count + last->rank - 1]), x,
-      y, out);
+  const char *rows =
+      host_emit_extent(e, a->extents[a->free_count + a->rank - 2]);
+  const char *columns =
+      host_emit_extent(e, last->extents[last->free_count + last->rank - 1]);
+  host_emit_line(e,
+                 "const LapackStatus %s = lapack_run(%d, %s, %s, %s, %s, %s);",
+                 status, (int)op, rows, columns, x, y, out);
   host_emit_open_block(e, host_emit_format(e, "if (%s)", status));
   for (LapackStatus k = LAPACK_OK + 1; k < LAPACK_STATUS_COUNT; k++)
     host_emit_line(e, "if (%s == %d) %s", status, (int)k,
@@ -447,16 +449,17 @@ static void emit_fourier_axis(OpLoops *o, const Node *n, const char *to,
   }
   host_emit_open_block(e, "");
   const char *name = host_emit_fresh_name(e, "axis");
+  const char *outer = axes_product(e, own, 0, axis);
+  const char *size = host_emit_extent(e, has_parts ? own[axis] : n->params[1]);
+  const char *inner = axes_product(e, own, axis + 1, x->rank);
   host_emit_line(
       e, "const FourierAxis %s = {%s, %d, %d, %s, %s, %s, %s, %s, %s, %s};",
       name,
       n->op == PRIM_DFT ? "FOURIER_COMPLEX"
       : has_parts       ? "FOURIER_REAL"
                         : "FOURIER_INVERSE_REAL",
-      n->op == PRIM_DFT && n->params[2], x->dtype == DT_F64,
-      axes_product(e, own, 0, axis),
-      host_emit_extent(e, has_parts ? own[axis] : n->params[1]),
-      axes_product(e, own, axis + 1, x->rank), re, im, to_re, to_im);
+      n->op == PRIM_DFT && n->params[2], x->dtype == DT_F64, outer, size, inner,
+      re, im, to_re, to_im);
   emit_fourier_status(e, n, name);
   host_emit_close_block(e);
 }

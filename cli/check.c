@@ -13,6 +13,7 @@ typedef struct CheckRun {
   const Options *options;
   Binding *explained; /* name given to --why, or NULL */
   bool folded;        /* a type was printed in its short form */
+  bool is_model;      /* of an ONNX file: prints the type of `model` alone */
 } CheckRun;
 
 static void find_explained(CheckRun *check, const DeclResult *ran) {
@@ -33,6 +34,8 @@ static void print_types(void *owner, Session *session, const DeclResult *ran) {
     if (!type)
       continue;
     const char *name = binding_name(binding)->text;
+    if (check->is_model && strcmp(name, "model") != 0)
+      continue;
     printf("%s : ", name);
     if (isatty(STDOUT_FILENO))
       check->folded |=
@@ -78,7 +81,7 @@ static bool read_checked_file(Arena *arena, const Options *o, const char *path,
                               ImportedModel *model) {
   if (!is_model_path(path))
     return read_program_argument(path, text, program);
-  if (!read_model_program(arena, o, path, model))
+  if (read_model_program(arena, o, path, true, model) >= 0)
     return false;
   text->name = path;
   text->text = model->program;
@@ -95,7 +98,7 @@ static void print_undetermined(const ImportedModel *model) {
    used by one file do not change messages about the next. */
 static bool check_file(Arena *arena, Options *o, const char *path) {
   SessionHost host = terminal_host(0, NULL);
-  CheckRun check = {.options = o};
+  CheckRun check = {.options = o, .is_model = is_model_path(path)};
   host.eval.owner = &check;
   host.on_checked = print_types;
   Session *session = terminal_open_session(&host);
@@ -113,6 +116,7 @@ static bool check_file(Arena *arena, Options *o, const char *path) {
   if (o->strict)
     session_reject_unproved(session);
   bool ok = session_diags(session)->errors == 0;
+  name_nodes(arena, session, path, &model);
   terminal_report(session, o->quiet);
   print_undetermined(&model);
   if (check.explained)

@@ -174,13 +174,61 @@ static int read_model(Arena *arena, const Options *o, const char *path,
   return status;
 }
 
-bool read_model_program(Arena *arena, const Options *o, const char *path,
-                        ImportedModel *out) {
+int read_model_program(Arena *arena, const Options *o, const char *path,
+                       bool checks_results, ImportedModel *out) {
   ImportRequest request = {.model_name = base_name(arena, path),
                            .weights_path = "",
                            .source_dir = folder_of(arena, path),
-                           .is_check = true};
-  return read_model(arena, o, path, &request, out) < 0;
+                           .is_check = true,
+                           .checks_results = checks_results};
+  return read_model(arena, o, path, &request, out);
+}
+
+/* The node of the statement at an offset, or NULL. */
+static const char *node_at(const ImportedModel *model, uint32_t offset) {
+  const char *node = NULL;
+  for (uint32_t i = 0; i < model->statement_count; i++)
+    if (model->statements[i].start <= offset)
+      node = model->statements[i].node;
+  return node;
+}
+
+void name_nodes(Arena *arena, Session *session, const char *path,
+                const ImportedModel *model) {
+  const Diags *diags = session_diags(session);
+  for (uint32_t i = 0; i < diags->all.len; i++) {
+    Diag *d = diags->all.at[i];
+    const Source *source = sources_get(session_sources(session), d->span.file);
+    const char *node = source && strcmp(source->name, path) == 0
+                           ? node_at(model, d->span.start)
+                           : NULL;
+    if (node)
+      d->message = arena_printf(arena, "%s: %s", node, d->message);
+  }
+}
+
+/* The program must be free of errors.  Returns -1, or an exit status after
+   messages. */
+static int check_program(Arena *arena, const Options *o, const char *path) {
+  ImportedModel model = {0};
+  int status = read_model_program(arena, o, path, false, &model);
+  if (status < 0) {
+    SessionHost host = terminal_host(0, NULL);
+    Session *session = terminal_open_session(&host);
+    SourceInput text = {.name = path,
+                        .text = model.program,
+                        .len = strlen(model.program),
+                        .is_separate_module = true};
+    session_check(session, &text);
+    session_discard_pending(session);
+    name_nodes(arena, session, path, &model);
+    if (session_diags(session)->errors)
+      status = EXIT_DIAGNOSTICS;
+    terminal_report(session, true);
+    session_close(session);
+  }
+  release_weights(&model);
+  return status;
 }
 
 static int import_file(Arena *arena, const Options *o, const char *path) {
@@ -193,7 +241,9 @@ static int import_file(Arena *arena, const Options *o, const char *path) {
                            .weights_path =
                                arena_printf(arena, "%s.safetensors", prefix),
                            .source_dir = folder_of(arena, path)};
-  int status = read_model(arena, o, path, &request, &model);
+  int status = check_program(arena, o, path);
+  if (status < 0)
+    status = read_model(arena, o, path, &request, &model);
   if (status < 0)
     status = write_model(arena, o, arena_printf(arena, "%s.axn", prefix),
                          &request, &model);

@@ -27,8 +27,8 @@ static Value *split_heads(Importer *im, uint32_t i, const char *attribute) {
   Dim *const *d = x->shape.dims, *n = num(im, heads);
   Dim *size = dim_exact_quotient(&im->dims, d[2], n);
   if (!size)
-    import_fail(im, NULL, "`%s` does not divide %s", attribute,
-                extent_source(im, d[2]));
+    import_fail(im, NULL, "`%s` = %lld does not divide %s", attribute,
+                (long long)heads, extent_source(im, d[2]));
   Shape split = {4, 0, {d[0], d[1], n, size}};
   out->dtype = x->dtype;
   out->shape = (Shape){4, 0, {d[0], n, d[1], size}};
@@ -50,9 +50,9 @@ static Value *with_past(Importer *im, Value *x, uint32_t past, uint32_t o) {
       import_fail(im, NULL, "the cache must have four axes");
     out->shape.dims[2] =
         dim_add(&im->dims, before->shape.dims[2], x->shape.dims[2]);
+    const char *first = ref(im, before), *rest = ref(im, x);
     out->text =
-        local(im, "present",
-              text(im, "concat ~axis:2 (%s, %s)", ref(im, before), ref(im, x)));
+        local(im, "present", text(im, "concat ~axis:2 (%s, %s)", first, rest));
   }
   define(im, o, out->dtype, &out->shape, "%s", ref(im, out));
   return out;
@@ -64,8 +64,10 @@ static const char *repeated(const Heads *h, Value *x) {
   int64_t heads = dim_number(im, h->q->shape.dims[1], "the heads");
   int64_t groups = dim_number(im, x->shape.dims[1], "the heads");
   if (groups < 1 || heads % groups)
-    import_fail(im, NULL, "%lld heads do not share %lld", (long long)heads,
-                (long long)groups);
+    import_fail(im, NULL,
+                "%lld heads of queries are no multiple of %lld heads of keys "
+                "and values",
+                (long long)heads, (long long)groups);
   return heads == groups ? ref(im, x)
                          : text(im, "(repeat ~axis:1 %lld %s)",
                                 (long long)(heads / groups), ref(im, x));
@@ -168,6 +170,14 @@ static Heads read_heads(Importer *im) {
   h.q = split_heads(im, 0, "q_num_heads");
   h.k = with_past(im, split_heads(im, 1, "kv_num_heads"), IN_PAST_KEY, 1);
   h.v = with_past(im, split_heads(im, 2, "kv_num_heads"), IN_PAST_VALUE, 2);
+  if (dims_differ(h.q->shape.dims[3], h.k->shape.dims[3]))
+    import_fail(im, NULL, "queries have heads of size %s, keys of size %s",
+                extent_source(im, h.q->shape.dims[3]),
+                extent_source(im, h.k->shape.dims[3]));
+  if (dims_differ(h.k->shape.dims[2], h.v->shape.dims[2]))
+    import_fail(im, NULL, "there are %s keys, but %s values",
+                extent_source(im, h.k->shape.dims[2]),
+                extent_source(im, h.v->shape.dims[2]));
   h.scores = h.q->shape;
   h.scores.dims[3] = h.k->shape.dims[2];
   return h;
@@ -206,10 +216,10 @@ void onnx_attention(Importer *im, const char *how) {
   if (!(scale >= 0))
     import_fail(im, NULL, "its scale is negative");
   root = float_text(im, sqrt(scale));
-  steps[MODE_SCORES] = s =
-      local(im, "scores",
-            text(im, "(%s * %s) @ transpose (%s * %s)", ref(im, h.q), root,
-                 repeated(&h, h.k), root));
+  const char *queries = ref(im, h.q), *keys = repeated(&h, h.k);
+  steps[MODE_SCORES] = s = local(
+      im, "scores",
+      text(im, "(%s * %s) @ transpose (%s * %s)", queries, root, keys, root));
   if (cap > 0)
     s = local(im, "capped",
               text(im, "%s * tanh (%s / %s)", float_text(im, cap), s,
@@ -239,10 +249,13 @@ static const char *rotation(Importer *im, const Rotary *r, uint32_t i) {
   uint32_t rank = has_positions ? 2 : 3;
   if (table->shape.rank != rank ||
       dim_number(im, table->shape.dims[rank - 1], "a table") != r->half)
-    import_fail(im, NULL, "its tables do not fit its operand and positions");
+    import_fail(im, NULL,
+                "the table %s must have %u axes, and %lld numbers for each "
+                "token or position",
+                sizes_text(im, &table->shape), rank, (long long)r->half);
   if (!has_positions)
     return text(im, "%s.[%s, %s, %s]", s, r->b, r->t, r->k);
-  im->helpers |= HELPER_WRAP;
+  use_helper(im, HELPER_WRAP);
   return text(im, "%s.[wrap %s %s.[%s, %s], %s]", s,
               extent_atom(im, table->shape.dims[0]),
               ref(im, input(im, ROTARY_POSITIONS)), r->b, r->t, r->k);

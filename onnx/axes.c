@@ -96,9 +96,10 @@ static const char *put_size_var(Exporter *x, const DimVar *var) {
       export_fail(x, "give it a number in the type of --entry",
                   "no argument determines the size %s", s->name);
     const char *v = t->args[s->arg].name;
-    if (s->axis != TRACE_SCALAR_VALUE)
-      v = put_op(x, "Gather", put_op(x, "Shape", v, NULL, NULL),
-                 put_int(x, s->axis), NULL);
+    if (s->axis != TRACE_SCALAR_VALUE) {
+      v = put_op(x, "Shape", v, NULL, NULL);
+      v = put_op(x, "Gather", v, put_int(x, s->axis), NULL);
+    }
     if (s->offset)
       v = put_op(x, "Sub", v, put_extent(x, s->offset), NULL);
     if (s->coef != 1)
@@ -170,9 +171,9 @@ static Labeled put_var(Exporter *x, const AxisSizes *a, const DimVar *var) {
   uint32_t k = axis_of_var(x, var);
   if (k == MAX_RANK)
     return (Labeled){put_size_var(x, var), 0};
-  return (Labeled){put_op(x, "Range", put_int(x, 0),
-                          put_extent(x, a->extents[k]), put_int(x, 1)),
-                   1u << k};
+  const char *first = put_int(x, 0), *end = put_extent(x, a->extents[k]);
+  const char *step = put_int(x, 1);
+  return (Labeled){put_op(x, "Range", first, end, step), 1u << k};
 }
 
 static Labeled put_dim_op(Exporter *x, DimOpKind kind, const Labeled *args) {

@@ -152,16 +152,22 @@ Dtype require_dtype(Importer *im, int32_t type, const char *what,
   return dtype;
 }
 
+Tensor *constant_tensor(Importer *im, Dtype dtype, uint32_t rank,
+                        const int64_t *sizes) {
+  Tensor *t = tensor_new(dtype, rank, sizes, false, im->fault);
+  if (!t)
+    longjmp(im->failed, 1);
+  VEC_PUSH(im->arena, im->tensors, t);
+  return t;
+}
+
 Tensor *read_tensor(Importer *im, const TensorMessage *m, const char *name) {
   Dtype dtype = require_dtype(im, m->data_type, "tensor", name);
   if (m->n_dims > MAX_RANK)
     import_fail(im, NULL, "the tensor `%.80s` has more than %d axes", name,
                 MAX_RANK);
   check_count(im, m, name, dtype);
-  Tensor *t = tensor_new(dtype, (uint32_t)m->n_dims, m->dims, false, im->fault);
-  if (!t)
-    longjmp(im->failed, 1);
-  VEC_PUSH(im->arena, im->tensors, t);
+  Tensor *t = constant_tensor(im, dtype, (uint32_t)m->n_dims, m->dims);
   size_t bytes = (size_t)t->count * dtype_info[dtype].bytes;
   if (m->has_data_location && m->data_location == EXTERNAL)
     read_external(im, m, t, bytes);

@@ -104,9 +104,7 @@ static void import_branches(Importer *im, Value *condition,
   const char *sides[2];
   Value **results = MAKE_ARRAY(im->arena, Value *, count + 1);
   const char **parts = MAKE_ARRAY(im->arena, const char *, count + 1);
-  const char *c = ref(im, condition);
-  for (uint32_t k = 0; k < condition->shape.rank; k++)
-    c = text(im, "%s.[0]", c);
+  const char *c = scalar_text(im, condition);
   for (int side = 0; side < 2; side++) {
     Statements outer = open_block(im);
     import_nodes(im, graphs[side]);
@@ -344,13 +342,6 @@ static bool is_known_true(Importer *im, Value *v) {
   return known && value_count(im, v) == 1 && is_one(known[0]);
 }
 
-static const char *scalar_text(Importer *im, Value *v) {
-  const char *all = ref(im, v);
-  for (uint32_t k = 0; k < v->shape.rank; k++)
-    all = text(im, "%s.[0]", all);
-  return all;
-}
-
 static LoopCount loop_count(Importer *im) {
   LoopCount c = {0};
   if (has_input(im, 0)) {
@@ -386,16 +377,20 @@ static void import_rolled(Importer *im, const LoopCount *c) {
   Value *more = graph_output(im, l.graph, 0);
   bool is_counted = is_known_true(im, more) && !c->condition && c->text;
   const char *next = tuple(im, l.states, l.next);
-  if (l.results && !(is_counted && c->known))
+  if (l.results && !is_counted)
     import_fail(im, "give the trip count its number: --set NAME=N",
                 "it stacks results, and its trip count is not known");
   if (l.results) {
     const char *body =
         close_block(im, &outer, text(im, "(%s, %s)", next, results));
-    const char **names = put_loop(im, &l,
-                                  text(im, "scan (fn %s %s => %s) %s (iota %s)",
-                                       state, i, body, start, c->text));
-    define_stacked(im, &l, names, c->known);
+    Dim *count =
+        c->known ? c->known
+                 : data_size(im, "count", text(im, "maximum 0 %s", c->text));
+    const char **names =
+        put_loop(im, &l,
+                 text(im, "scan (fn %s %s => %s) %s (iota %s)", state, i, body,
+                      start, extent_atom(im, count)));
+    define_stacked(im, &l, names, count);
   } else if (is_counted) {
     const char *body =
         close_block(im, &outer, text(im, "(%s + 1, %s)", i, next));

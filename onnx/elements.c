@@ -3,13 +3,7 @@
 
 #include <string.h>
 
-/* The indices of all axes of a shape, as i0, i1, ... */
-typedef struct Loop {
-  const char *names[MAX_RANK];
-  const char *binders; /* i0 < 2, i1 < n */
-} Loop;
-
-static Loop loop_over(Importer *im, const Shape *shape) {
+Loop loop_over(Importer *im, const Shape *shape) {
   Loop loop = {0};
   Buffer b = {.arena = im->arena};
   for (uint32_t k = 0; k < shape->rank; k++) {
@@ -21,8 +15,8 @@ static Loop loop_over(Importer *im, const Shape *shape) {
   return loop;
 }
 
-static const char *join(Importer *im, const char *const *names, uint32_t from,
-                        uint32_t to) {
+const char *join_names(Importer *im, const char *const *names, uint32_t from,
+                       uint32_t to) {
   Buffer b = {.arena = im->arena};
   for (uint32_t k = from; k < to; k++)
     buffer_printf(&b, k > from ? ", %s" : "%s", names[k]);
@@ -30,7 +24,7 @@ static const char *join(Importer *im, const char *const *names, uint32_t from,
 }
 
 static const char *wrapped(Importer *im, Dim *size, const char *index) {
-  im->helpers |= HELPER_WRAP;
+  use_helper(im, HELPER_WRAP);
   return text(im, "wrap %s %s", extent_atom(im, size), index);
 }
 
@@ -41,11 +35,11 @@ void onnx_gather_elements(Importer *im, const char *how) {
   (void)how;
   if (at->shape.rank != x->shape.rank)
     import_fail(im, NULL, "its operands have different ranks");
-  const char *index =
-      text(im, "%s.[%s]", ref(im, at), join(im, loop.names, 0, at->shape.rank));
+  const char *index = text(im, "%s.[%s]", ref(im, at),
+                           join_names(im, loop.names, 0, at->shape.rank));
   loop.names[axis] = wrapped(im, x->shape.dims[axis], index);
   define(im, 0, x->dtype, &at->shape, "for %s => %s.[%s]", loop.binders,
-         ref(im, x), join(im, loop.names, 0, x->shape.rank));
+         ref(im, x), join_names(im, loop.names, 0, x->shape.rank));
 }
 
 void onnx_gather_nd(Importer *im, const char *how) {
@@ -69,14 +63,15 @@ void onnx_gather_nd(Importer *im, const char *how) {
   for (uint32_t k = 0; k < batch; k++)
     items[n++] = loop.names[k];
   for (uint32_t k = 0; k < depth; k++) {
-    const char *outer = join(im, loop.names, 0, rank - 1);
+    const char *outer = join_names(im, loop.names, 0, rank - 1);
     items[n++] = wrapped(
         im, x->shape.dims[batch + k],
         text(im, "%s.[%s%s%u]", ref(im, at), outer, *outer ? ", " : "", k));
   }
   for (uint32_t k = rank - 1; k < shape.rank; k++)
     items[n++] = loop.names[k];
-  const char *item = text(im, "%s.[%s]", ref(im, x), join(im, items, 0, n));
+  const char *item =
+      text(im, "%s.[%s]", ref(im, x), join_names(im, items, 0, n));
   if (shape.rank == 0)
     define(im, 0, x->dtype, &shape, "%s", item);
   else
@@ -103,7 +98,7 @@ void onnx_trilu(Importer *im, const char *how) {
          "for %s => if %s + (%lld) %s %s then %s.[%s] else %s", loop.binders,
          loop.names[rank - 2], (long long)shift,
          upper ? "<=" : ">=", loop.names[rank - 1], ref(im, x),
-         join(im, loop.names, 0, rank), zero);
+         join_names(im, loop.names, 0, rank), zero);
 }
 
 void onnx_eye_like(Importer *im, const char *how) {
@@ -129,6 +124,9 @@ static void move_blocks(Importer *im, const char *order, const Shape *middle,
 }
 
 static Dim *quotient(Importer *im, Dim *d, int64_t n) {
+  if (dim_is_const(d) && !dim_exact_quotient(&im->dims, d, num(im, n)))
+    import_fail(im, NULL, "its blocks of %lld do not divide %s", (long long)n,
+                extent_source(im, d));
   return dim_div(&im->dims, d, num(im, n));
 }
 
@@ -174,12 +172,18 @@ void onnx_space_to_depth(Importer *im, const char *how) {
 void onnx_topk(Importer *im, const char *how) {
   Value *x = input(im, 0);
   uint32_t count, rank = x->shape.rank;
-  Dim **k = int_operand(im, 1, "k", &count);
+  Dim **k = size_operand(im, 1, "k", &count);
   uint32_t axis = normal_axis(im, attr_int(im, "axis", -1), rank);
   Shape shape = x->shape;
   (void)how;
   if (count != 1)
     import_fail(im, NULL, "`k` is not one number");
+  Dim *rest = dim_sub(&im->dims, shape.dims[axis], k[0]);
+  if ((dim_is_const(rest) && dim_sign(rest) < 0) ||
+      (dim_is_const(k[0]) && dim_sign(k[0]) < 0))
+    import_fail(im, NULL, "it takes %s elements of the %s at axis %u",
+                extent_source(im, k[0]), extent_source(im, shape.dims[axis]),
+                axis);
   shape.dims[axis] = k[0];
   const char *key = ref(im, x), *n = extent_source(im, k[0]);
   if (attr_int(im, "largest", 1))
@@ -208,7 +212,7 @@ void onnx_one_hot(Importer *im, const char *how) {
     depth[0] = num(im, scalar_convert(n, DT_I64).i);
     count = 1;
   } else
-    depth = int_operand(im, 1, NULL, &count);
+    depth = size_operand(im, 1, NULL, &count);
   uint32_t axis = normal_axis(im, attr_int(im, "axis", -1), rank);
   Shape shape = {.rank = rank};
   (void)how;
@@ -216,6 +220,8 @@ void onnx_one_hot(Importer *im, const char *how) {
     import_fail(im, NULL, "its operands do not fit");
   for (uint32_t k = 0; k < rank; k++)
     shape.dims[k] = k == axis ? depth[0] : at->shape.dims[next++];
+  if (dim_is_const(depth[0]) && dim_sign(depth[0]) < 0)
+    import_fail(im, NULL, "its depth is %s", extent_source(im, depth[0]));
   Loop loop = loop_over(im, &shape);
   const char *names[MAX_RANK];
   next = 0;
@@ -227,7 +233,7 @@ void onnx_one_hot(Importer *im, const char *how) {
   index = local(im, "index", wrapped(im, depth[0], text(im, "(%s)", index)));
   define(im, 0, values->dtype, &shape,
          "for %s => select (%s%s%s%s == %s) %s.[1] %s.[0]", loop.binders, index,
-         next ? ".[" : "", join(im, names, 0, next), next ? "]" : "",
+         next ? ".[" : "", join_names(im, names, 0, next), next ? "]" : "",
          loop.names[axis], v, v);
 }
 
@@ -239,6 +245,10 @@ void onnx_group_norm(Importer *im, const char *how) {
   (void)how;
   if (rank < 2 || groups < 1 || im->opset < 21)
     import_fail(im, NULL, "it needs opset 21 and an axis of channels");
+  if (dim_is_const(x->shape.dims[1]) &&
+      !dim_exact_quotient(&im->dims, x->shape.dims[1], num(im, groups)))
+    import_fail(im, NULL, "%lld groups do not divide the %s channels",
+                (long long)groups, extent_source(im, x->shape.dims[1]));
   Shape grouped = {3,
                    0,
                    {x->shape.dims[0], num(im, groups),
@@ -253,11 +263,11 @@ void onnx_group_norm(Importer *im, const char *how) {
   for (uint32_t k = 2; k < rank; k++)
     buffer_puts(&stars, ", *");
   const char *items = stars.text ? text(im, ".[:%s]", stars.text) : "";
+  const char *scale = ref(im, input(im, 1)), *bias = ref(im, input(im, 2));
   define(im, 0, x->dtype, &x->shape,
          "reshape %s (%s * rsqrt (mean ~axis:2 ~keep:true (square %s) + %s)) "
          "* %s%s + %s%s",
-         sizes_text(im, &x->shape), d, d, eps, ref(im, input(im, 1)), items,
-         ref(im, input(im, 2)), items);
+         sizes_text(im, &x->shape), d, d, eps, scale, items, bias, items);
 }
 
 /* x divided by a power of the mean square of neighbouring channels. */
@@ -266,8 +276,11 @@ void onnx_lrn(Importer *im, const char *how) {
   uint32_t rank = x->shape.rank;
   int64_t size = attr_int(im, "size", 1);
   (void)how;
-  if (rank < 2 || size < 1 || size > INT32_MAX)
+  if (rank < 2)
     import_fail(im, NULL, "its input has no axis of channels");
+  if (size < 1 || size > INT32_MAX)
+    import_fail(im, NULL, "`size` is %lld: it sums no channels",
+                (long long)size);
   const char *squares =
       local(im, "squares",
             text(im, "square %s |> pad ~axis:1 ~before:%lld ~after:%lld",
@@ -275,10 +288,10 @@ void onnx_lrn(Importer *im, const char *how) {
   Loop loop = loop_over(im, &x->shape);
   const char *k = index_name(im, "k");
   loop.names[1] = text(im, "%s + %s", loop.names[1], k);
-  const char *sums =
-      local(im, "sums",
-            text(im, "for %s => sum (for %s < %lld => %s.[%s])", loop.binders,
-                 k, (long long)size, squares, join(im, loop.names, 0, rank)));
+  const char *sums = local(im, "sums",
+                           text(im, "for %s => sum (for %s < %lld => %s.[%s])",
+                                loop.binders, k, (long long)size, squares,
+                                join_names(im, loop.names, 0, rank)));
   define(im, 0, x->dtype, &x->shape, "%s / pow (%s + %s * %s) %s", ref(im, x),
          float_text(im, attr_float(im, "bias", 1)),
          float_text(im, attr_float(im, "alpha", 1e-4f) / (double)size), sums,
@@ -300,7 +313,7 @@ void onnx_reverse_sequence(Importer *im, const char *how) {
                              text(im, "(if %s < %s then %s - 1 - %s else %s)",
                                   t, length, length, t, t));
   define(im, 0, x->dtype, &x->shape, "for %s => %s.[%s]", loop.binders,
-         ref(im, x), join(im, loop.names, 0, x->shape.rank));
+         ref(im, x), join_names(im, loop.names, 0, x->shape.rank));
 }
 
 /* ---- losses ---- */
@@ -311,9 +324,9 @@ static void define_loss(Importer *im, const char *x, Dtype dtype,
   Value *at = input(im, 1);
   Loop loop = loop_over(im, &at->shape);
   uint32_t rank = at->shape.rank;
-  const char *all = join(im, loop.names, 0, rank);
+  const char *all = join_names(im, loop.names, 0, rank);
   const char *index = text(im, "%s.[%s]", ref(im, at), all);
-  const char *tail = join(im, loop.names, 1, rank);
+  const char *tail = join_names(im, loop.names, 1, rank);
   const Attribute *ignored = find_attribute(im, "ignore_index");
   const char *reduction = attr_string(im, "reduction", "mean");
   const char *safe = index, *weight = "1.0";

@@ -152,6 +152,15 @@ const char *put_cast(Exporter *x, const char *value, Dtype to) {
   return op_output(x, op);
 }
 
+const char *put_unsigned(Exporter *x, const char *value, Dtype dtype) {
+  enum { UINT8 = 2, UINT32 = 12, UINT64 };
+  uint32_t bytes = dtype_info[dtype].bytes;
+  OpMessage *op = op_new(x, "Cast");
+  op_input(x, op, value);
+  op_int(x, op, "to", bytes == 1 ? UINT8 : bytes == 4 ? UINT32 : UINT64);
+  return op_output(x, op);
+}
+
 /* ---- constants ---- */
 
 int32_t onnx_type_of(Dtype dtype) {

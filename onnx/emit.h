@@ -95,6 +95,8 @@ const char *put_int(Exporter *x, int64_t value);
 /* An i64 list. */
 const char *put_list(Exporter *x, uint32_t count, const int64_t *values);
 const char *put_cast(Exporter *x, const char *value, Dtype to);
+/* Integers of a type as unsigned ones of the same size. */
+const char *put_unsigned(Exporter *x, const char *value, Dtype dtype);
 Onnx__ValueInfoProto *value_info(Exporter *x, const char *name, Dtype dtype,
                                  uint32_t rank, const int64_t *extents);
 Onnx__GraphProto *graph_message(Exporter *x, const ModelGraph *graph,

@@ -24,13 +24,8 @@ static Dim *named_size(Importer *im, const char *name) {
     setting->used = true;
     d = num(im, setting->values[0]);
   }
-  if (!d) {
-    const char *id = make_identifier(im, name, "n", 30);
-    Sym *id_sym = intern_string(im->interner, id);
-    d = dim_of_var(&im->dims,
-                   dim_new_var(&im->dims, DV_SKOLEM, id_sym, (Span){0}));
-    VEC_PUSH(im->arena, im->size_names, id_sym->text);
-  }
+  if (!d)
+    d = new_size(im, name);
   map_put(&im->sizes, sym, d);
   return d;
 }
@@ -83,10 +78,7 @@ static Value *set_input(Importer *im, const ImportSetting *s, Value *v) {
   int64_t sizes[1] = {s->count};
   if (shape.rank)
     shape.dims[0] = num(im, s->count);
-  Tensor *t = tensor_new(v->dtype, shape.rank, sizes, false, im->fault);
-  if (!t)
-    longjmp(im->failed, 1);
-  VEC_PUSH(im->arena, im->tensors, t);
+  Tensor *t = constant_tensor(im, v->dtype, shape.rank, sizes);
   for (uint32_t i = 0; i < s->count; i++)
     scalar_store(
         scalar_convert((Scalar){.dtype = DT_I64, .i = s->values[i]}, v->dtype),
@@ -107,6 +99,8 @@ static void check_node(Importer *im, const Node *node) {
       import_fail(im, NULL, "a name is too long");
   if (!node->op_type)
     import_fail(im, NULL, "it has no operator");
+  if (node->n_output == 0)
+    import_fail(im, NULL, "it has no outputs");
   if (!is_core_domain(node))
     import_fail(im, NULL, "operators of the domain `%.60s` are not supported",
                 node->domain);
@@ -126,7 +120,12 @@ static void import_node(Importer *im, const Node *node) {
   if (im->opset < op->since)
     import_fail(im, "convert the model with onnx.version_converter",
                 "its meaning before opset %d is not supported", op->since);
-  op->emit(im, op->how);
+  uint32_t from = im->statements.len;
+  if (!fold_constants(im))
+    op->emit(im, op->how);
+  for (uint32_t i = from; i < im->statements.len; i++)
+    if (!im->statements.at[i].node)
+      im->statements.at[i].node = node;
 }
 
 void import_nodes(Importer *im, const Graph *graph) {
@@ -244,51 +243,63 @@ static void put_statements(Buffer *out, const Statement *at, uint32_t count,
       buffer_printf(out, "%sval %s = %s\n", indent, at[i].name, at[i].text);
 }
 
-static const struct {
-  uint32_t helper;
-  const char *text;
-} helpers[] = {
-    {HELPER_WRAP, "(* negative indices count from the end *)\n"
-                  "fun wrap n i = select (i < 0) (i + n) i\n\n"},
-    {HELPER_REFLECT, "(* mirrored at both ends until it lies between them *)\n"
-                     "fun reflect low high x =\n"
-                     "  let val u = (x - low) % (2.0 * (high - low))\n"
-                     "  in low + minimum u (2.0 * (high - low) - u) end\n\n"},
-    {HELPER_CUBIC,
-     "(* cubic convolution (Keys 1981), with a = -0.75 *)\n"
-     "fun cubic_weight x =\n"
-     "  let val u = abs x\n"
-     "  in\n"
-     "    if u <= 1.0 then (1.25 * u - 2.25) * u * u + 1.0\n"
-     "    else if u < 2.0 then ((-0.75 * u + 3.75) * u - 6.0) * u + 3.0\n"
-     "    else 0.0\n"
-     "  end\n\n"},
+static const char *const helpers[] = {
+#define H(name, function, text) [HELPER_##name] = text,
+#include "onnx/helpers.def"
+#undef H
 };
 
-static const char *program_text(Importer *im, const Buffer *parameters,
-                                const char *result) {
+void use_helper(Importer *im, enum Helper helper) {
+  im->helpers |= 1u << helper;
+}
+
+/* Where the statements of `model` begin, from `start` on. */
+static void locate_statements(Importer *im, size_t start, const char *indent,
+                              ImportedModel *out) {
+  ImportedStatement *all =
+      MAKE_ARRAY(im->arena, ImportedStatement, im->statements.len + 1);
+  out->statements = all;
+  for (uint32_t i = 0; i < im->statements.len; i++) {
+    const Statement *s = &im->statements.at[i];
+    if (!s->name)
+      continue;
+    all[out->statement_count].start = (uint32_t)start;
+    all[out->statement_count++].node = s->node ? node_label(im, s->node) : NULL;
+    start += strlen(indent) + strlen("val  = \n") + strlen(s->name) +
+             strlen(s->text);
+  }
+}
+
+static void put_program(Importer *im, const Buffer *parameters,
+                        const char *result, ImportedModel *model) {
   Buffer out = {.arena = im->arena};
   buffer_printf(&out, "(* from %.*s, by axon import *)\n\n", MAX_NAME,
                 im->request->model_name);
+  if (im->uses_linalg)
+    buffer_puts(&out, "import linalg\n");
   if (im->uses_nn)
-    buffer_puts(&out, "import nn\n\n");
+    buffer_puts(&out, "import nn\n");
+  if (im->uses_linalg || im->uses_nn)
+    buffer_putc(&out, '\n');
   put_statements(&out, im->loads.at, im->loads.len, "");
   put_statements(&out, im->records.at, im->records.len, "");
   if (im->loads.len)
     buffer_putc(&out, '\n');
   for (size_t i = 0; i < ARRAY_LEN(helpers); i++)
-    if (im->helpers & helpers[i].helper)
-      buffer_puts(&out, helpers[i].text);
+    if (im->helpers >> i & 1)
+      buffer_puts(&out, helpers[i]);
   if (im->functions.len)
     buffer_puts(&out, im->functions.text);
   buffer_printf(&out, "fun model%s =\n", parameters->text);
   if (im->statements.len) {
     buffer_puts(&out, "  let\n");
+    if (im->request->is_check)
+      locate_statements(im, out.len, "    ", model);
     put_statements(&out, im->statements.at, im->statements.len, "    ");
     buffer_printf(&out, "  in\n    %s\n  end\n", result);
   } else
     buffer_printf(&out, "  %s\n", result);
-  return out.text;
+  model->program = out.text;
 }
 
 /* ---- entry ---- */
@@ -318,7 +329,7 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
   nodes.n_initializer = 0;
   import_nodes(im, &nodes);
   im->node = NULL;
-  if (im->request->is_check)
+  if (im->request->checks_results)
     check_results(im, graph);
   const char *result = result_text(im, graph);
   for (uint32_t i = 0; i < im->request->setting_count; i++)
@@ -327,7 +338,7 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
                   im->request->settings[i].name);
   if (!im->request->is_check)
     make_blocks(im, result);
-  out->program = program_text(im, &parameters, result);
+  put_program(im, &parameters, result, out);
   out->weight_names = im->weight_names.at;
   out->weights = im->weights.at;
   out->weight_count = im->weights.len;

@@ -25,7 +25,7 @@ static const char *type_name(const Sampling *s) {
 /* reflect LOW HIGH VALUE, for the borders of an axis */
 static const char *reflected(const Sampling *s, int64_t size,
                              const char *value) {
-  s->im->helpers |= HELPER_REFLECT;
+  use_helper(s->im, HELPER_REFLECT);
   return s->aligned ? text(s->im, "reflect 0.0 %lld.0 (%s)",
                            (long long)size - 1, value)
                     : text(s->im, "reflect (-0.5) %lld.5 (%s)",
@@ -73,7 +73,7 @@ static AxisTaps axis_taps(const Sampling *s, uint32_t axis) {
     t.weight = text(im, "(1.0 - abs (%s.[%s] - %s %s))", offset, s->outer,
                     type_name(s), k);
   if (s->taps == 4) {
-    im->helpers |= HELPER_CUBIC;
+    use_helper(im, HELPER_CUBIC);
     t.weight = text(im, "cubic_weight (%s.[%s] + 1.0 - %s %s)", offset,
                     s->outer, type_name(s), k);
   }
@@ -89,7 +89,8 @@ static AxisTaps axis_taps(const Sampling *s, uint32_t axis) {
 }
 
 static Sampling read_sampling(Importer *im) {
-  Sampling s = {.im = im, .x = input(im, 0), .grid = input(im, 1)};
+  Sampling s = {.im = im, .x = input(im, 0)};
+  s.grid = input(im, 1);
   const char *mode = attr_string(im, "mode", "linear");
   const char *padding = attr_string(im, "padding_mode", "zeros");
   s.axes = s.x->shape.rank - 2;

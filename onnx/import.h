@@ -24,15 +24,22 @@ typedef struct ImportRequest {
   const char *model_name;   /* for the comment at the top */
   const char *weights_path; /* as `load` in the program names it */
   const char *source_dir;   /* folder of the model: external data */
-  /* For `axon check`: weights are zeros of their types, and sizes that the file
-   * states for results must be right. */
-  bool is_check;
+  bool is_check; /* a program to check: weights are zeros of their types */
+  bool
+      checks_results; /* sizes that the file states for results must be right */
   ImportSetting *settings;
   uint32_t setting_count;
 } ImportRequest;
 
+typedef struct ImportedStatement {
+  uint32_t start;   /* offset in the program */
+  const char *node; /* "the node `fc` (Gemm)" */
+} ImportedStatement;
+
 typedef struct ImportedModel {
   const char *program;
+  const ImportedStatement *statements; /* if is_check: those of `model` */
+  uint32_t statement_count;
   const char *const *weight_names;
   Tensor *const *weights; /* owned by the caller: tensor_free */
   uint32_t weight_count;

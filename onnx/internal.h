@@ -34,8 +34,9 @@ typedef struct Value {
 
 typedef struct Statement { /* val name = text */
   const char *name, *text;
-  Value *value;   /* of the name; NULL if it is not known */
-  bool is_in_use; /* a load that functions mention */
+  Value *value;     /* of the name; NULL if it is not known */
+  bool is_in_use;   /* a load that functions mention */
+  const Node *node; /* that it comes from, or NULL */
 } Statement;
 typedef VEC(Statement) Statements;
 
@@ -63,15 +64,17 @@ typedef struct Importer {
   VEC(Tensor *) weights;
   VEC(Tensor *) tensors; /* all constants, to be released */
   VEC(const char *) undetermined;
-  uint32_t helpers; /* set of enum Helper */
-  bool uses_nn;
-  int depth; /* of nested graphs */
+  uint32_t helpers;          /* set of enum Helper */
+  bool uses_nn, uses_linalg; /* modules that the program imports */
+  int depth;                 /* of nested graphs */
   Fault *fault;
   jmp_buf failed;
 } Importer;
 
 /* ---- values.c ---- */
 
+/* "the node `fc` (Gemm)" */
+const char *node_label(Importer *im, const Node *node);
 /* Ends the import with an error at the present node.  `help` may be NULL. */
 NORETURN PRINTF_LIKE(3, 4) void import_fail(Importer *im, const char *help,
                                             const char *format, ...);
@@ -117,6 +120,9 @@ Dtype require_dtype(Importer *im, int32_t type, const char *what,
 const char *onnx_type_name(int32_t data_type);
 Tensor *read_tensor(Importer *im, const TensorMessage *message,
                     const char *name);
+/* A new tensor, which is released after the import. */
+Tensor *constant_tensor(Importer *im, Dtype dtype, uint32_t rank,
+                        const int64_t *sizes);
 Value *constant_value(Importer *im, const char *name, Tensor *t);
 /* The elements as polynomials, or NULL if they are not known. */
 Dim **known_ints(Importer *im, Value *v);
@@ -126,6 +132,11 @@ Value *ints_value(Importer *im, Dtype dtype, int32_t count, Dim **ints);
    it stands. */
 const char *literal(Importer *im, Value *v, bool is_typed);
 bool is_small_constant(const Value *v);
+
+/* ---- fold.c ---- */
+
+/* Computes the node if its operands are small constants. */
+bool fold_constants(Importer *im);
 
 /* ---- node.c: the node that is being imported ---- */
 
@@ -148,6 +159,9 @@ Value *plain(Importer *im, Value *v); /* without axes * */
    (then NULL and count 0).  They must be known when the model is imported. */
 Dim **int_operand(Importer *im, uint32_t i, const char *attribute,
                   uint32_t *count);
+/* The same of sizes, which may depend on data.  The operand must be there. */
+Dim **size_operand(Importer *im, uint32_t i, const char *attribute,
+                   uint32_t *count);
 /* The same as numbers. */
 int64_t *const_operand(Importer *im, uint32_t i, const char *attribute,
                        uint32_t *count);
@@ -156,6 +170,7 @@ uint32_t normal_axis(Importer *im, int64_t axis, uint32_t rank);
 
 /* An atomic expression. */
 const char *ref(Importer *im, Value *v);
+const char *scalar_text(Importer *im, Value *v); /* of its one element */
 const char *extent_source(Importer *im, Dim *d);
 const char *extent_atom(Importer *im, Dim *d);
 const char *sizes_text(Importer *im, const Shape *s); /* [2, n] */
@@ -172,12 +187,20 @@ void define_ints(Importer *im, uint32_t i, Dtype dtype, const Shape *shape,
                  Dim **ints);
 /* Adds a statement for a value that is no output; returns its name. */
 const char *local(Importer *im, const char *wish, const char *expression);
+/* A size that depends on data: the value of an expression. */
+Dim *data_size(Importer *im, const char *wish, const char *expression);
+/* The smaller or the larger of two sizes. */
+Dim *extreme_size(Importer *im, Dim *a, Dim *b, bool is_min);
+/* A new name for a size, which a statement binds. */
+Dim *new_size(Importer *im, const char *wish);
 
 /* ---- shapes.c ---- */
 
 Dim *num(Importer *im, int64_t n);
 Shape scalar_shape(void);
 bool is_one(const Dim *d);
+/* True for two numbers that are not equal. */
+bool dims_differ(const Dim *a, const Dim *b);
 /* The shape that operands stretch to, and texts of them in which axes of size
    1 that stretch are written as *. */
 Shape align(Importer *im, uint32_t count, Value **v, const char **texts);
@@ -193,6 +216,13 @@ const char *star_axes(Importer *im, const char *x, uint32_t rank, uint32_t mask,
 const char *move_axis(Importer *im, const char *x, uint32_t rank, uint32_t from,
                       uint32_t to);
 
-enum Helper { HELPER_WRAP = 1, HELPER_REFLECT = 2, HELPER_CUBIC = 4 };
+enum Helper { /* numbers of the functions in helpers.def */
+#define H(name, function, text) HELPER_##name,
+#include "onnx/helpers.def"
+#undef H
+              HELPER_COUNT
+};
+/* The program needs this function. */
+void use_helper(Importer *im, enum Helper helper);
 
 #endif

@@ -64,18 +64,63 @@ Labeled put_expression(Exporter *x, const char *text, Dtype dtype,
 
 /* ---- formulas ---- */
 
+/* ---- shifts, which ONNX has for unsigned integers ---- */
+
+static const char *put_number(Exporter *x, Dtype dtype, int64_t n) {
+  return put_scalar(x, (Scalar){.dtype = dtype, .i = n});
+}
+
+static const char *put_shift(Exporter *x, const char *direction, Dtype dtype,
+                             const char *value, const char *by) {
+  const char *bits = put_unsigned(x, value, dtype);
+  const char *count = put_unsigned(x, by, dtype);
+  OpMessage *op = op_new(x, "BitShift");
+  op_input(x, op, bits);
+  op_input(x, op, count);
+  op_string(x, op, "direction", direction);
+  return put_cast(x, op_output(x, op), dtype);
+}
+
+/* Bits that leave the type are lost; x / 2^k rounds down: of a negative x, it
+   is ~(~x / 2^k). */
+static Labeled lower_shift(Exporter *x, Dtype dtype, bool is_left,
+                           const Labeled *args) {
+  const char *names[2];
+  uint32_t axes = align_axes(x, 2, args, names);
+  const char *value = names[0], *by = names[1];
+  int64_t bits = 8 * (int64_t)dtype_info[dtype].bytes;
+  if (is_left || dtype == DT_U8) {
+    const char *shifted =
+        put_shift(x, is_left ? "LEFT" : "RIGHT", dtype, value, by);
+    const char *fits = put_op(x, "Less", by, put_number(x, dtype, bits), NULL);
+    const char *zero = put_number(x, dtype, 0);
+    return (Labeled){put_op(x, "Where", fits, shifted, zero), axes};
+  }
+  const char *negative =
+      put_op(x, "Less", value, put_number(x, dtype, 0), NULL);
+  const char *other = put_op(x, "BitwiseNot", value, NULL, NULL);
+  value = put_op(x, "Where", negative, other, value);
+  by = put_op(x, "Min", by, put_number(x, dtype, bits - 1), NULL);
+  value = put_shift(x, "RIGHT", dtype, value, by);
+  other = put_op(x, "BitwiseNot", value, NULL, NULL);
+  return (Labeled){put_op(x, "Where", negative, other, value), axes};
+}
+
 static Labeled lower_op(Exporter *x, const AxisSizes *a, Formula *f) {
   Labeled args[MAX_OPERANDS];
   Dtype dtype = f->args[f->arg_count - 1]->dtype;
   const OnnxText *row = &map_info[f->op].onnx;
   const char *text = dtype_is_float(dtype) ? row->floats : row->integer;
-  if (!text) {
+  bool is_shift = f->op == PRIM_SHIFT_LEFT || f->op == PRIM_SHIFT_RIGHT;
+  if (!text && !is_shift) {
     x->span = f->span.file ? f->span : x->span;
     export_fail(x, NULL, "ONNX has no operator for `%s` of %s",
                 prim_info[f->op].name, dtype_info[dtype].name);
   }
   for (uint32_t k = 0; k < f->arg_count; k++)
     args[k] = lower_formula(x, a, f->args[k]);
+  if (is_shift)
+    return lower_shift(x, dtype, f->op == PRIM_SHIFT_LEFT, args);
   return put_expression(x, text, dtype, f->arg_count, args);
 }
 
@@ -184,6 +229,9 @@ static Labeled lower_reduction(Exporter *x, const Node *n) {
   bool is_bool = f->dtype == DT_BOOL;
   const char *name = is_bool ? put_cast(x, v.name, DT_I32) : v.name;
   name = put_reduction(x, row->onnx, name, v.axes, reduced);
+  if (row->combine == PRIM_NE) /* true if the sum is odd */
+    name = put_op(x, "Mod", name,
+                  put_scalar(x, (Scalar){.dtype = DT_I32, .i = 2}), NULL);
   return (Labeled){is_bool ? put_cast(x, name, DT_BOOL) : name,
                    v.axes & ~reduced};
 }

@@ -4,6 +4,12 @@
 #include <string.h>
 
 static void reshape_to(Importer *im, Value *x, const Shape *shape) {
+  Dim *from = dims_product(im, &x->shape, 0, x->shape.rank);
+  Dim *to = dims_product(im, shape, 0, shape->rank);
+  if (dims_differ(from, to))
+    import_fail(im, NULL, "%s has %s elements, but %s has %s",
+                sizes_text(im, &x->shape), extent_source(im, from),
+                sizes_text(im, shape), extent_source(im, to));
   if (known_ints(im, x)) {
     define_ints(im, 0, x->dtype, shape, x->ints);
     return;
@@ -52,6 +58,12 @@ void onnx_reshape(Importer *im, const char *how) {
     int64_t n;
     if (!exact && dim_is_int(rest, &n) && n <= 0)
       import_fail(im, NULL, "-1 stands for no size, as others are 0");
+    if (!exact && dim_is_const(all) && dim_is_const(rest))
+      import_fail(im, NULL,
+                  "-1 stands for no size: %s has %s elements, which "
+                  "%s does not divide",
+                  sizes_text(im, &x->shape), extent_source(im, all),
+                  extent_source(im, rest));
     shape.dims[hole] = exact ? exact : dim_div(&im->dims, all, rest);
   }
   reshape_to(im, x, &shape);
@@ -238,11 +250,7 @@ void onnx_constant(Importer *im, const char *how) {
   int64_t count = !is_list ? 1 : (int64_t)(is_float ? a->n_floats : a->n_ints);
   if (strstr(a->name, "string") || strstr(a->name, "sparse"))
     import_fail(im, NULL, "constants of this kind are not supported");
-  Tensor *t =
-      tensor_new(is_float ? DT_F32 : DT_I64, is_list, &count, false, im->fault);
-  if (!t)
-    longjmp(im->failed, 1);
-  VEC_PUSH(im->arena, im->tensors, t);
+  Tensor *t = constant_tensor(im, is_float ? DT_F32 : DT_I64, is_list, &count);
   if (count > 0)
     memcpy(t->data,
            is_float ? (is_list ? (const void *)a->floats : &a->f)
@@ -253,7 +261,7 @@ void onnx_constant(Importer *im, const char *how) {
 
 static Shape shape_operand(Importer *im, uint32_t i) {
   uint32_t count;
-  Dim **dims = int_operand(im, i, NULL, &count);
+  Dim **dims = size_operand(im, i, NULL, &count);
   if (count > MAX_RANK)
     import_fail(im, NULL, "more than %d axes", MAX_RANK);
   Shape shape = {.rank = count};
@@ -287,31 +295,49 @@ void onnx_constant_of_shape(Importer *im, const char *how) {
          v ? literal(im, v, true) : "0.0");
 }
 
+/* The number of elements if all operands are constants, or NULL. */
+static Dim *constant_range(Importer *im, Value *const *v) {
+  double x[3];
+  for (int i = 0; i < 3; i++) {
+    if (!v[i]->tensor || v[i]->tensor->count != 1)
+      return NULL;
+    x[i] = scalar_load(v[i]->dtype, v[i]->tensor->data).f;
+  }
+  double n = (x[1] - x[0]) / x[2];
+  if (!(n < 1e9))
+    import_fail(im, NULL, "the range is too long");
+  return num(im, n > 0 ? (int64_t)n + ((double)(int64_t)n < n) : 0);
+}
+
+static void float_range(Importer *im, Value *const *v) {
+  const char *p[3];
+  Shape shape = {.rank = 1, .dims = {constant_range(im, v)}};
+  for (int i = 0; i < 3; i++)
+    p[i] = scalar_text(im, v[i]);
+  if (!shape.dims[0])
+    shape.dims[0] =
+        data_size(im, "count",
+                  text(im, "i64 (maximum 0.0 (ceil ((%s - %s) / %s)))", p[1],
+                       p[0], p[2]));
+  define(im, 0, v[0]->dtype, &shape, "%s + %s * iota %s", p[0], p[2],
+         extent_atom(im, shape.dims[0]));
+}
+
 void onnx_range(Importer *im, const char *how) {
-  Value *v[] = {raw_input(im, 0), raw_input(im, 1), raw_input(im, 2)};
+  Value *v[3];
+  for (uint32_t i = 0; i < 3; i++)
+    v[i] = raw_input(im, i);
   Dtype dtype = v[0]->dtype;
   Shape shape = {.rank = 1};
   (void)how;
   if (dtype_is_float(dtype)) {
-    double x[3];
-    for (int i = 0; i < 3; i++) {
-      if (!v[i]->tensor || v[i]->tensor->count != 1)
-        import_fail(im, NULL, "its operands must be constants");
-      x[i] = scalar_load(dtype, v[i]->tensor->data).f;
-    }
-    double n = (x[1] - x[0]) / x[2];
-    if (!(n < 1e9))
-      import_fail(im, NULL, "the range is too long");
-    int64_t count = n > 0 ? (int64_t)n + ((double)(int64_t)n < n) : 0;
-    shape.dims[0] = num(im, count);
-    define(im, 0, dtype, &shape, "%s + %s * iota %lld", ref(im, v[0]),
-           ref(im, v[2]), (long long)count);
+    float_range(im, v);
     return;
   }
   Dim *ends[3];
   for (uint32_t i = 0; i < 3; i++) {
     uint32_t count;
-    Dim **end = int_operand(im, i, NULL, &count);
+    Dim **end = size_operand(im, i, NULL, &count);
     if (count != 1)
       import_fail(im, NULL, "an operand is not one number");
     ends[i] = end[0];
@@ -375,7 +401,7 @@ void onnx_expand(Importer *im, const char *how) {
 void onnx_tile(Importer *im, const char *how) {
   Value *x = input(im, 0);
   uint32_t count;
-  Dim **repeats = int_operand(im, 1, NULL, &count);
+  Dim **repeats = size_operand(im, 1, NULL, &count);
   Shape shape = x->shape;
   const char *all = ref(im, x);
   (void)how;
@@ -414,6 +440,24 @@ static bool concat_ints(Importer *im, uint32_t count) {
   return true;
 }
 
+/* A piece of a concatenation must fit the first one. */
+static void check_piece(Importer *im, const Value *first, const Value *v,
+                        uint32_t axis) {
+  const char *both = text(im, "%s and %s", sizes_text(im, &first->shape),
+                          sizes_text(im, &v->shape));
+  if (v->dtype != first->dtype)
+    import_fail(im, "insert a Cast", "its operands are %s and %s",
+                dtype_info[first->dtype].name, dtype_info[v->dtype].name);
+  if (v->shape.rank != first->shape.rank)
+    import_fail(im, NULL, "its operands have different ranks: %s", both);
+  for (uint32_t k = 0; k < v->shape.rank; k++)
+    if (k != axis && dims_differ(v->shape.dims[k], first->shape.dims[k]))
+      import_fail(im, NULL,
+                  "its operands %s differ at axis %u, but are joined along "
+                  "axis %u",
+                  both, k, axis);
+}
+
 void onnx_concat(Importer *im, const char *how) {
   uint32_t count = input_count(im);
   Value *first = input(im, 0);
@@ -425,8 +469,7 @@ void onnx_concat(Importer *im, const char *how) {
     return;
   for (uint32_t i = 0; i < count; i++) {
     Value *v = input(im, i);
-    if (v->shape.rank != shape.rank)
-      import_fail(im, NULL, "its operands have different ranks");
+    check_piece(im, first, v, axis);
     if (i > 0)
       shape.dims[axis] =
           dim_add(&im->dims, shape.dims[axis], v->shape.dims[axis]);
@@ -441,8 +484,15 @@ void onnx_concat(Importer *im, const char *how) {
 /* The sizes of the pieces. */
 static Dim **piece_sizes(Importer *im, Dim *whole, uint32_t *count) {
   Dim **sizes = int_operand(im, 1, "split", count);
-  if (sizes)
+  if (sizes) {
+    Dim *all = num(im, 0);
+    for (uint32_t i = 0; i < *count; i++)
+      all = dim_add(&im->dims, all, sizes[i]);
+    if (dims_differ(all, whole))
+      import_fail(im, NULL, "its pieces have %s elements together, the axis %s",
+                  extent_source(im, all), extent_source(im, whole));
     return sizes;
+  }
   *count = (uint32_t)im->node->n_output;
   int64_t pieces = attr_int(im, "num_outputs", *count);
   if (pieces < 1 || pieces > *count)
@@ -459,9 +509,8 @@ static Dim **piece_sizes(Importer *im, Dim *whole, uint32_t *count) {
   return sizes;
 }
 
-/* items before and after `item` at an axis: x.[:, item, ...] */
-static const char *item_at(Importer *im, const char *x, uint32_t axis,
-                           uint32_t rank, const char *item) {
+const char *item_at(Importer *im, const char *x, uint32_t axis, uint32_t rank,
+                    const char *item) {
   Buffer b = {.arena = im->arena};
   buffer_printf(&b, "%s.[", x);
   for (uint32_t k = 0; k < axis; k++)
@@ -475,6 +524,22 @@ static const char *item_at(Importer *im, const char *x, uint32_t axis,
   return b.text;
 }
 
+/* Pieces of a list of known integers. */
+static bool split_ints(Importer *im, Value *x, uint32_t count, Dim **sizes) {
+  int64_t from = 0, n, whole = value_count(im, x);
+  if (!known_ints(im, x) || x->shape.rank != 1)
+    return false;
+  for (uint32_t i = 0; i < count && i < im->node->n_output; i++) {
+    Shape shape = {.rank = 1, .dims = {sizes[i]}};
+    if (!dim_is_int(sizes[i], &n) || n < 0 || n > whole - from)
+      import_fail(im, NULL, "its pieces do not fit %lld elements",
+                  (long long)whole);
+    define_ints(im, i, x->dtype, &shape, x->ints + from);
+    from += n;
+  }
+  return true;
+}
+
 void onnx_split(Importer *im, const char *how) {
   Value *x = input(im, 0);
   uint32_t axis = normal_axis(im, attr_int(im, "axis", 0), x->shape.rank);
@@ -482,6 +547,8 @@ void onnx_split(Importer *im, const char *how) {
   Dim **sizes = piece_sizes(im, x->shape.dims[axis], &count);
   Dim *from = num(im, 0);
   (void)how;
+  if (split_ints(im, x, count, sizes))
+    return;
   for (uint32_t i = 0; i < count && i < im->node->n_output; i++) {
     Shape shape = x->shape;
     Dim *to = dim_add(&im->dims, from, sizes[i]);
@@ -667,7 +734,7 @@ void onnx_gather(Importer *im, const char *how) {
     Value known = {.dtype = DT_I64, .shape = at->shape, .ints = ints};
     item = literal(im, &known, false);
   } else {
-    im->helpers |= HELPER_WRAP;
+    use_helper(im, HELPER_WRAP);
     item = text(im, "wrap %s %s", extent_atom(im, x->shape.dims[axis]),
                 ref(im, at));
   }
@@ -760,6 +827,10 @@ void onnx_pad(Importer *im, const char *how) {
     if (before == 0 && after == 0)
       continue;
     Dim *size = dim_add(&im->dims, shape.dims[k], num(im, before + after));
+    if (dim_is_const(size) && dim_sign(size) < 0)
+      import_fail(im, NULL, "it removes %lld elements of the %s at axis %u",
+                  (long long)-(before + after),
+                  extent_source(im, shape.dims[k]), k);
     shape.dims[k] = size;
     if (before < 0 || after < 0)
       all = item_at(

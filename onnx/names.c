@@ -10,6 +10,9 @@ bool is_reserved_name(const char *name) {
 #define KEYWORD(token, text, kind) text,
 #include "lexer/keywords.def"
 #undef KEYWORD
+#define H(name, function, text) #function,
+#include "onnx/helpers.def"
+#undef H
     "true",
     "false",
     "inf",
@@ -42,9 +45,6 @@ bool is_reserved_name(const char *name) {
     "cumprod",
     "zeros",
     "log_softmax",
-    "wrap",
-    "reflect",
-    "cubic_weight",
     "fst",
     "snd",
     "swap",

@@ -62,6 +62,33 @@ bool has_output(Importer *im, uint32_t i) {
   return i < im->node->n_output && im->node->output[i][0];
 }
 
+/* Before opset 7, the axes of operand 1 stand at an axis of operand 0, not at
+   the last ones: `axis`, or that of the channels. */
+static Value *aligned_operand(Importer *im, Value *v) {
+  bool is_prelu = strcmp(im->node->op_type, "PRelu") == 0;
+  const Attribute *axis = find_attribute(im, "axis");
+  if (value_count(im, v) == 1 || v->shape.stars ||
+      !(is_prelu || (attr_int(im, "broadcast", 0) && axis)))
+    return v;
+  uint32_t rank = raw_input(im, 0)->shape.rank;
+  int64_t first = is_prelu ? 1 : axis->i;
+  int64_t behind = rank - first - v->shape.rank;
+  if (first < 0 || behind < 1)
+    return v;
+  Value *out = MAKE(im->arena, Value);
+  Buffer stars = {.arena = im->arena};
+  *out = (Value){.onnx_name = v->onnx_name, .dtype = v->dtype};
+  out->shape = v->shape;
+  for (int64_t k = 0; k < behind; k++) {
+    buffer_puts(&stars, ", *");
+    out->shape.stars |= 1u << out->shape.rank;
+    out->shape.dims[out->shape.rank++] = num(im, 1);
+  }
+  out->text = text(im, "%s.[%s%s]", ref(im, v),
+                   v->shape.rank == 1 ? ":" : "...", stars.text);
+  return out;
+}
+
 Value *raw_input(Importer *im, uint32_t i) {
   if (!has_input(im, i))
     import_fail(im, NULL, "input %u is missing", i);
@@ -69,7 +96,7 @@ Value *raw_input(Importer *im, uint32_t i) {
   if (!v)
     import_fail(im, NULL, "no node before it computes its input `%.80s`",
                 im->node->input[i]);
-  return v;
+  return i == 1 && im->opset < 7 ? aligned_operand(im, v) : v;
 }
 
 Value *plain(Importer *im, Value *v) {
@@ -84,6 +111,19 @@ Value *plain(Importer *im, Value *v) {
 
 Value *input(Importer *im, uint32_t i) {
   return plain(im, raw_input(im, i));
+}
+
+/* A way to make integers known: --set takes inputs and sizes of the model. */
+static const char *unknown_help(Importer *im, const Value *v,
+                                const char *name) {
+  for (uint32_t i = 0; i < im->parameters.len; i++)
+    if (im->parameters.at[i] == v)
+      return text(im,
+                  "give its numbers: --set %s=1,2 (or 1 for a number without "
+                  "axes)",
+                  name);
+  return "if it depends on an input of integers, or on sizes of inputs, give "
+         "them their numbers: --set NAME=1,2";
 }
 
 Dim **int_operand(Importer *im, uint32_t i, const char *attribute,
@@ -101,14 +141,32 @@ Dim **int_operand(Importer *im, uint32_t i, const char *attribute,
   Value *v = raw_input(im, i);
   Dim **out = known_ints(im, v);
   if (!out)
-    import_fail(im,
-                text(im,
-                     "give its numbers: --set %s=1,2 (or 1 for a number "
-                     "without axes)",
-                     im->node->input[i]),
+    import_fail(im, unknown_help(im, v, im->node->input[i]),
                 "input `%.80s` must be known when the model is imported",
                 im->node->input[i]);
   *count = (uint32_t)value_count(im, v);
+  return out;
+}
+
+Dim **size_operand(Importer *im, uint32_t i, const char *attribute,
+                   uint32_t *count) {
+  Value *v = has_input(im, i) ? plain(im, raw_input(im, i)) : NULL;
+  int64_t n = v ? value_count(im, v) : -1;
+  if (!v || known_ints(im, v) || dtype_is_float(v->dtype) ||
+      v->dtype == DT_BOOL || v->shape.rank > 1 || n < 0 || n > MAX_RANK)
+    return int_operand(im, i, attribute, count);
+  Dim **out = MAKE_ARRAY(im->arena, Dim *, n + 1);
+  const char *all = ref(im, v);
+  for (int64_t k = 0; k < n; k++) {
+    const char *item =
+        v->shape.rank ? text(im, "%s.[%lld]", all, (long long)k) : all;
+    if (v->dtype != DT_I64)
+      item = text(im, "i64 %s", item);
+    out[k] = data_size(im, "size", item);
+  }
+  if (v->dtype == DT_I64)
+    v->ints = out; /* another operator that reads it has the same sizes */
+  *count = (uint32_t)n;
   return out;
 }
 
@@ -183,7 +241,8 @@ static const char *add_weight(Importer *im, Value *v) {
                           dtype_info[v->dtype].name, sizes);
     if (v->dtype == DT_BOOL)
       b.text = arena_printf(im->arena, "(broadcast %s false)", sizes);
-    VEC_PUSH(im->arena, im->loads, ((Statement){name, b.text, v, false}));
+    VEC_PUSH(im->arena, im->loads,
+             ((Statement){.name = name, .text = b.text, .value = v}));
     VEC_PUSH(im->arena, im->weight_names, v->onnx_name);
     VEC_PUSH(im->arena, im->weights, v->tensor);
     return name;
@@ -192,7 +251,7 @@ static const char *add_weight(Importer *im, Value *v) {
   for (const char *c = v->onnx_name; *c; c++)
     buffer_printf(&b, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
   buffer_printf(&b, "\" \"%s\"", im->request->weights_path);
-  Statement load = {name, b.text, v, false};
+  Statement load = {.name = name, .text = b.text, .value = v};
   VEC_PUSH(im->arena, im->loads, load);
   VEC_PUSH(im->arena, im->weight_names, v->onnx_name);
   VEC_PUSH(im->arena, im->weights, v->tensor);
@@ -211,6 +270,18 @@ const char *ref(Importer *im, Value *v) {
   return v->text;
 }
 
+const char *scalar_text(Importer *im, Value *v) {
+  if (v->tensor && v->tensor->count == 1) {
+    Value number = *v;
+    number.shape = scalar_shape();
+    return literal(im, &number, true);
+  }
+  const char *all = ref(im, v);
+  for (uint32_t k = 0; k < v->shape.rank; k++)
+    all = text(im, "%s.[0]", all);
+  return all;
+}
+
 /* ---- outputs ---- */
 
 const char *local(Importer *im, const char *wish, const char *expression) {
@@ -218,6 +289,32 @@ const char *local(Importer *im, const char *wish, const char *expression) {
                  .text = expression};
   VEC_PUSH(im->arena, im->statements, s);
   return s.name;
+}
+
+Dim *new_size(Importer *im, const char *wish) {
+  const char *name = make_identifier(im, wish, "n", 30);
+  Sym *sym = intern_string(im->interner, name);
+  VEC_PUSH(im->arena, im->size_names, sym->text);
+  return dim_of_var(&im->dims,
+                    dim_new_var(&im->dims, DV_SKOLEM, sym, (Span){0}));
+}
+
+Dim *data_size(Importer *im, const char *wish, const char *expression) {
+  Dim *size = new_size(im, wish);
+  Statement s = {.name = extent_source(im, size), .text = expression};
+  VEC_PUSH(im->arena, im->statements, s);
+  return size;
+}
+
+/* In a program, a size with `min` or `max` has a name: an expression writes it
+   otherwise than a type. */
+Dim *extreme_size(Importer *im, Dim *a, Dim *b, bool is_min) {
+  Dim *d = is_min ? dim_min(&im->dims, a, b) : dim_max(&im->dims, a, b);
+  if (dim_is_const(d) || dim_equal(d, a) || dim_equal(d, b))
+    return d;
+  const char *x = extent_atom(im, a), *y = extent_atom(im, b);
+  return data_size(im, is_min ? "smaller" : "larger",
+                   text(im, "%s %s %s", is_min ? "minimum" : "maximum", x, y));
 }
 
 static void bind_output(Importer *im, uint32_t i, Value *v) {
@@ -232,6 +329,10 @@ Value *define(Importer *im, uint32_t i, Dtype dtype, const Shape *shape,
     return v;
   if (shape->rank > MAX_RANK)
     import_fail(im, NULL, "a result has more than %d axes", MAX_RANK);
+  for (uint32_t k = 0; k < shape->rank; k++)
+    if (dim_is_const(shape->dims[k]) && dim_sign(shape->dims[k]) < 0)
+      import_fail(im, NULL, "a result has the size %s at axis %u",
+                  extent_source(im, shape->dims[k]), k);
   va_list args;
   va_start(args, format);
   const char *expression = arena_vprintf(im->arena, format, args);
@@ -240,8 +341,9 @@ Value *define(Importer *im, uint32_t i, Dtype dtype, const Shape *shape,
   v->onnx_name = im->node->output[i];
   v->dtype = dtype;
   v->shape = *shape;
-  Statement s = {make_identifier(im, v->onnx_name, op, 30), expression, v,
-                 false};
+  Statement s = {.name = make_identifier(im, v->onnx_name, op, 30),
+                 .text = expression,
+                 .value = v};
   v->text = s.name;
   VEC_PUSH(im->arena, im->statements, s);
   bind_output(im, i, v);

@@ -68,8 +68,9 @@ static Labeled lower_topk(Exporter *x, Node *n) {
 }
 
 static Labeled lower_cumsum(Exporter *x, Node *n) {
-  return whole(n, put_op(x, "CumSum", whole_operand(x, n, n->inputs[0]),
-                         put_int(x, n->free_count + n->params[0]), NULL));
+  const char *operand = whole_operand(x, n, n->inputs[0]);
+  const char *axis = put_int(x, n->free_count + n->params[0]);
+  return whole(n, put_op(x, "CumSum", operand, axis, NULL));
 }
 
 static Labeled lower_scatter(Exporter *x, Node *n) {

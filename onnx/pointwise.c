@@ -69,10 +69,11 @@ static Dim *fold_pair(Importer *im, const char *op, Dim *a, Dim *b) {
     return dim_div(&im->dims, a, b);
   if (strcmp(op, "Mod") == 0 && dim_is_int(b, &y) && y > 0)
     return dim_mod(&im->dims, a, b);
-  if (strcmp(op, "Min") == 0)
-    return dim_min(&im->dims, a, b);
-  if (strcmp(op, "Max") == 0)
-    return dim_max(&im->dims, a, b);
+  if (strcmp(op, "Mod") == 0 && dim_is_int(a, &x) && x == -1 &&
+      dim_vanishes_only_at_zero(b))
+    return dim_add(&im->dims, b, a); /* the last index, as in roll */
+  if (strcmp(op, "Min") == 0 || strcmp(op, "Max") == 0)
+    return extreme_size(im, a, b, op[1] == 'i');
   if (strcmp(op, "Equal") == 0 && dim_equal(a, b))
     return num(im, 1);
   if (strcmp(op, "Equal") == 0 && differs_by_sign(a, b))
@@ -91,8 +92,23 @@ static Dim *fold_pair(Importer *im, const char *op, Dim *a, Dim *b) {
   return NULL;
 }
 
-/* Folds a binary operator on tensors of at most one axis. */
+static bool fold_negation(Importer *im, Dtype dtype) {
+  Value *v = raw_input(im, 0);
+  Dim **x = strcmp(im->node->op_type, "Neg") == 0 ? known_ints(im, v) : NULL;
+  if (!x)
+    return false;
+  int64_t count = value_count(im, v);
+  Dim **out = MAKE_ARRAY(im->arena, Dim *, count + 1);
+  for (int64_t i = 0; i < count; i++)
+    out[i] = dim_neg(&im->dims, x[i]);
+  define_ints(im, 0, dtype, &v->shape, out);
+  return true;
+}
+
+/* Folds Neg, and a binary operator on tensors of at most one axis. */
 static bool fold(Importer *im, Dtype dtype) {
+  if (input_count(im) == 1)
+    return fold_negation(im, dtype);
   if (input_count(im) != 2)
     return false;
   Value *a = raw_input(im, 0), *b = raw_input(im, 1);
@@ -120,9 +136,19 @@ static bool fold(Importer *im, Dtype dtype) {
 
 /* ---- emitters ---- */
 
+static void check_dtype(Importer *im, Dtype a, Dtype b) {
+  if (a != b)
+    import_fail(im, "insert a Cast", "its operands are %s and %s",
+                dtype_info[a].name, dtype_info[b].name);
+}
+
 static void define_pointwise(Importer *im, const char *how, Dtype dtype) {
   const char *texts[8] = {0};
   uint32_t count = operand_count(how);
+  bool is_where = strcmp(im->node->op_type, "Where") == 0;
+  Dtype first = raw_input(im, is_where)->dtype;
+  for (uint32_t i = is_where ? 2 : 1; i < count; i++)
+    check_dtype(im, first, raw_input(im, i)->dtype);
   Shape shape = operands(im, count, texts);
   define(im, 0, dtype, &shape, "%s", fill_template(im, how, texts, count));
 }
@@ -202,7 +228,8 @@ void onnx_bool(Importer *im, const char *how) {
 
 /* The exponent may have another element type. */
 void onnx_pow(Importer *im, const char *how) {
-  Value *v[] = {raw_input(im, 0), raw_input(im, 1)};
+  Value *v[2] = {raw_input(im, 0)};
+  v[1] = raw_input(im, 1);
   const char *texts[2] = {0};
   Dtype base = v[0]->dtype, exponent = v[1]->dtype;
   Shape shape = align(im, 2, v, texts);
@@ -327,12 +354,43 @@ void onnx_cast(Importer *im, const char *how) {
 
 void onnx_cast_like(Importer *im, const char *how) {
   (void)how;
-  convert_by_cast(im, raw_input(im, 0), raw_input(im, 1)->dtype);
+  Dtype to = raw_input(im, 1)->dtype;
+  convert_by_cast(im, raw_input(im, 0), to);
 }
 
 void onnx_identity(Importer *im, const char *how) {
   (void)how;
   define_alias(im, 0, raw_input(im, 0));
+}
+
+/* Integers of one size have the same bits modulo 2^n. */
+void onnx_bit_cast(Importer *im, const char *how) {
+  Value *x = raw_input(im, 0);
+  int64_t type = attr_int(im, "to", 0);
+  Dtype to = dtype_of_onnx((int32_t)type);
+  (void)how;
+  if (!to || dtype_info[to].bytes != dtype_info[x->dtype].bytes ||
+      (to != x->dtype &&
+       (dtype_is_float(to) || dtype_is_float(x->dtype) || to == DT_BOOL)))
+    import_fail(im, NULL, "the bits of %s as %s are not supported",
+                dtype_info[x->dtype].name, onnx_type_name((int32_t)type));
+  convert(im, x, to);
+}
+
+/* A value that is no optional is there. */
+void onnx_has_element(Importer *im, const char *how) {
+  Shape shape = scalar_shape();
+  Dim **out = MAKE_ARRAY(im->arena, Dim *, 1);
+  (void)how;
+  out[0] = num(im, has_input(im, 0));
+  define_ints(im, 0, DT_BOOL, &shape, out);
+}
+
+/* True if its ratio is the number 0. */
+static bool drops_nothing(Importer *im) {
+  Value *ratio = has_input(im, 1) ? raw_input(im, 1) : NULL;
+  return ratio && ratio->tensor && ratio->tensor->count == 1 &&
+         scalar_load(ratio->dtype, ratio->tensor->data).f == 0;
 }
 
 void onnx_dropout(Importer *im, const char *how) {
@@ -341,7 +399,7 @@ void onnx_dropout(Importer *im, const char *how) {
   if (has_input(im, 2)) {
     Value *training = raw_input(im, 2);
     Dim **ints = known_ints(im, training);
-    if (!ints || is_one(ints[0]))
+    if ((!ints || is_one(ints[0])) && !drops_nothing(im))
       import_fail(im, "export the model for inference",
                   "it drops elements as in training");
   }
@@ -367,10 +425,16 @@ void onnx_isinf(Importer *im, const char *how) {
                    DT_BOOL);
 }
 
+/* A negative number of bits moves all bits out. */
 void onnx_shift(Importer *im, const char *how) {
   bool is_left = strcmp(attr_string(im, "direction", ""), "LEFT") == 0;
-  define_pointwise(im, is_left ? "shift_left $0 $1" : how,
-                   raw_input(im, 0)->dtype);
+  Value *x = raw_input(im, 0), *by = raw_input(im, 1);
+  bool may_be_negative = by->dtype != DT_U8 && !by->tensor;
+  const char *bits = may_be_negative ? "(select ($1 < 0) 64 $1)" : "$1";
+  (void)how;
+  define_pointwise(im,
+                   text(im, "shift_%s $0 %s", is_left ? "left" : "right", bits),
+                   x->dtype);
 }
 
 void onnx_prelu(Importer *im, const char *how) {

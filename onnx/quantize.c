@@ -5,28 +5,65 @@
 
 enum { IN_SCALE = 1, IN_ZERO };
 
+/* A number for each block of an axis. */
+static const char *along_blocks(Importer *im, Value *v, uint32_t axis,
+                                const Shape *x) {
+  int64_t block = attr_int(im, "block_size", 0);
+  const char *s = ref(im, v);
+  if (block < 1 || v->shape.rank != x->rank)
+    import_fail(im, NULL, "its scales %s do not fit %s",
+                sizes_text(im, &v->shape), sizes_text(im, x));
+  Dim *covered = dim_mul(&im->dims, v->shape.dims[axis], num(im, block));
+  s = text(im, "(repeat ~axis:%u %lld %s)", axis, (long long)block, s);
+  if (!dim_equal(covered, x->dims[axis]))
+    s = item_at(im, s, axis, x->rank,
+                text(im, ":%s", extent_source(im, x->dims[axis])));
+  return s;
+}
+
+/* Numbers that broadcast against a tensor of the same rank. */
+static const char *along_all(Importer *im, Value *v, const Shape *x) {
+  uint32_t mask = 0;
+  for (uint32_t k = 0; k < v->shape.rank; k++) {
+    bool stretches = is_one(v->shape.dims[k]);
+    if (v->shape.rank != x->rank ||
+        (!stretches && dims_differ(v->shape.dims[k], x->dims[k])))
+      import_fail(im, NULL, "its scales or zero points %s do not fit %s",
+                  sizes_text(im, &v->shape), sizes_text(im, x));
+    if (stretches && !is_one(x->dims[k]))
+      mask |= 1u << k;
+  }
+  const char *s = ref(im, v);
+  return mask ? star_axes(im, s, v->shape.rank, mask, "*") : s;
+}
+
 /* A number for the whole tensor, or one for each index of an axis. */
-static const char *along(Importer *im, Value *v, uint32_t axis, uint32_t rank) {
+static const char *along(Importer *im, Value *v, uint32_t axis,
+                         const Shape *x) {
+  uint32_t rank = x->rank;
   const char *s = ref(im, v);
   Buffer stars = {.arena = im->arena};
   if (v->shape.rank == 0)
     return s;
   if (v->shape.rank > 1)
-    import_fail(im, NULL, "scales of blocks are not supported");
+    return along_all(im, v, x);
   if (is_one(v->shape.dims[0]))
     return text(im, "%s.[0]", s);
-  if (axis >= rank)
-    import_fail(im, NULL, "its scales do not fit a tensor with %u axes", rank);
+  if (axis >= rank || dims_differ(v->shape.dims[0], x->dims[axis]))
+    import_fail(im, NULL, "its scales or zero points %s do not fit %s",
+                sizes_text(im, &v->shape), sizes_text(im, x));
   for (uint32_t k = axis + 1; k < rank; k++)
     buffer_puts(&stars, ", *");
   return stars.text ? text(im, "%s.[:%s]", s, stars.text) : s;
 }
 
-static const char *along_axis(Importer *im, Value *v, uint32_t rank) {
-  bool is_number = v->shape.rank == 0 || is_one(v->shape.dims[0]);
+static const char *along_axis(Importer *im, Value *v, const Shape *x) {
+  bool is_number =
+      v->shape.rank == 0 || (v->shape.rank == 1 && is_one(v->shape.dims[0]));
   uint32_t axis =
-      is_number ? 0 : normal_axis(im, attr_int(im, "axis", 1), rank);
-  return along(im, v, axis, rank);
+      is_number ? 0 : normal_axis(im, attr_int(im, "axis", 1), x->rank);
+  return v->shape.rank > 1 ? along_blocks(im, v, axis, x)
+                           : along(im, v, axis, x);
 }
 
 /* A number as an integer of 8 bits; the nearest if it is out of range. */
@@ -40,13 +77,11 @@ void onnx_dequantize(Importer *im, const char *how) {
   const char *type = dtype_info[scale->dtype].name;
   const char *all = text(im, "%s %s", type, ref(im, x));
   (void)how;
-  if (attr_int(im, "block_size", 0))
-    import_fail(im, NULL, "scales of blocks are not supported");
   if (has_input(im, IN_ZERO))
     all = text(im, "%s - %s %s", all, type,
-               along_axis(im, input(im, IN_ZERO), x->shape.rank));
+               along_axis(im, input(im, IN_ZERO), &x->shape));
   define(im, 0, scale->dtype, &x->shape, "(%s) * %s", all,
-         along_axis(im, scale, x->shape.rank));
+         along_axis(im, scale, &x->shape));
 }
 
 void onnx_quantize(Importer *im, const char *how) {
@@ -56,14 +91,15 @@ void onnx_quantize(Importer *im, const char *how) {
                 : type                 ? dtype_of_onnx((int32_t)type)
                                        : DT_U8;
   (void)how;
-  if ((dtype != DT_U8 && dtype != DT_I8) || attr_int(im, "block_size", 0))
+  if (dtype != DT_U8 && dtype != DT_I8)
     import_fail(im, NULL, "this kind of quantization is not supported");
   const char *own = dtype_info[scale->dtype].name;
-  const char *all = text(im, "round (%s %s / %s)", own, ref(im, x),
-                         along_axis(im, scale, x->shape.rank));
+  const char *whole = ref(im, x);
+  const char *all = text(im, "round (%s %s / %s)", own, whole,
+                         along_axis(im, scale, &x->shape));
   if (has_input(im, IN_ZERO))
     all = text(im, "%s + %s %s", all, own,
-               along_axis(im, input(im, IN_ZERO), x->shape.rank));
+               along_axis(im, input(im, IN_ZERO), &x->shape));
   define(im, 0, dtype, &x->shape, "%s", saturated(im, dtype, all));
 }
 
@@ -96,7 +132,7 @@ static Value *centered(Importer *im, uint32_t i, uint32_t zero, uint32_t axis) {
   const char *all = text(im, "i32 %s", ref(im, x));
   if (has_input(im, zero))
     all = text(im, "%s - i32 %s", all,
-               along(im, input(im, zero), axis, x->shape.rank));
+               along(im, input(im, zero), axis, &x->shape));
   *out = (Value){
       .dtype = DT_I32, .shape = x->shape, .text = local(im, "integers", all)};
   return out;
@@ -148,16 +184,16 @@ static void define_quantized(Importer *im, const char *product,
   uint32_t rank = shape->rank;
   Dtype dtype = input(im, Q_ZERO)->dtype;
   const char *sum = local(im, "sum", product);
-  const char *x_scale = along(im, input(im, Q_X_SCALE), rows, rank);
-  const char *w_scale = along(im, input(im, Q_W_SCALE), columns, rank);
+  const char *x_scale = along(im, input(im, Q_X_SCALE), rows, shape);
+  const char *w_scale = along(im, input(im, Q_W_SCALE), columns, shape);
   const char *scale = text(im, "f32 %s * f32 %s / f32 %s", x_scale, w_scale,
-                           along(im, input(im, Q_SCALE), rank, rank));
+                           along(im, input(im, Q_SCALE), rank, shape));
   if (dtype != DT_U8 && dtype != DT_I8)
     import_fail(im, NULL, "this kind of quantization is not supported");
   define(im, 0, dtype, shape, "%s",
          saturated(im, dtype,
                    text(im, "round (f32 %s * (%s)) + f32 %s", sum, scale,
-                        along(im, input(im, Q_ZERO), rank, rank))));
+                        along(im, input(im, Q_ZERO), rank, shape))));
 }
 
 void onnx_qlinear_matmul(Importer *im, const char *how) {

@@ -68,7 +68,8 @@ static Labeled index_value(const Reader *r, const ReadAxis *e) {
   int64_t last;
   if (!extent_sub(x->graph, e->extent, 1, &last))
     return v;
-  v.name = put_op(x, "Clip", v.name, put_int(x, 0), put_extent(x, last));
+  const char *zero = put_int(x, 0);
+  v.name = put_op(x, "Clip", v.name, zero, put_extent(x, last));
   return v;
 }
 
@@ -124,7 +125,8 @@ static void flatten_group(Reader *r, const bool *in_group) {
       all.index = dim_add(x->dims, all.index, part);
     } else {
       scaled[0] = all.index ? put_dim(x, r->a, all.index) : all.value;
-      Labeled by[] = {index_value(r, e), {put_extent(x, stride), 0}};
+      Labeled by[2] = {index_value(r, e)};
+      by[1].name = put_extent(x, stride);
       scaled[1] = put_expression(x, "Mul($x, $y)", DT_I64, 2, by);
       all.value = put_expression(x, "Add($x, $y)", DT_I64, 2, scaled);
       all.index = NULL;

@@ -187,6 +187,15 @@ static const char *start_text(Importer *im, uint32_t i, uint32_t direction,
   if (!has_input(im, i))
     return text(im, "(zeros %s : %s%s)", sizes_text(im, state),
                 dtype_info[dtype].name, sizes_text(im, state));
+  Shape own = input(im, i)->shape;
+  for (uint32_t k = 0; k < 2 && own.rank == 3; k++)
+    if (dims_differ(own.dims[is_batch_first ? 2 * k : 1 + k], state->dims[k]))
+      own.rank = 0;
+  if (own.rank != 3)
+    import_fail(im, NULL,
+                "input %u is %s, but the state of a direction has the shape "
+                "%s",
+                i, sizes_text(im, &input(im, i)->shape), sizes_text(im, state));
   const char *v = ref(im, input(im, i));
   return is_batch_first ? text(im, "%s.[:, %u, :]", v, direction)
                         : text(im, "%s.[%u, ...]", v, direction);
@@ -337,6 +346,10 @@ static Layer read_layer(Importer *im, const char *how) {
   if (x->shape.rank != 3 || r->shape.rank != 3 ||
       input(im, 1)->shape.rank != 3 || !dtype_is_float(x->dtype))
     import_fail(im, NULL, "its operands must be floats with three axes");
+  if (dims_differ(x->shape.dims[2], input(im, 1)->shape.dims[2]))
+    import_fail(im, NULL, "its weight %s does not fit its input %s",
+                sizes_text(im, &input(im, 1)->shape),
+                sizes_text(im, &x->shape));
   l.steps = x->shape.dims[l.is_batch_first];
   l.batch = x->shape.dims[!l.is_batch_first];
   l.hidden = num(im, dim_number(im, r->shape.dims[2], "the hidden size"));

@@ -187,6 +187,18 @@ void onnx_cumprod(Importer *im, const char *how) {
 
 /* ---- products ---- */
 
+static void check_batch(Importer *im, const Shape *x, const Shape *y) {
+  for (uint32_t k = 3; k <= x->rank && k <= y->rank; k++) {
+    Dim *a = x->dims[x->rank - k], *b = y->dims[y->rank - k];
+    if (dims_differ(a, b) && !is_one(a) && !is_one(b))
+      import_fail(im, NULL,
+                  "batch axes of a matrix product differ: %s and %s, of %s and "
+                  "%s",
+                  extent_source(im, a), extent_source(im, b), sizes_text(im, x),
+                  sizes_text(im, y));
+  }
+}
+
 static Shape matmul_batch(Importer *im, Value **v, const char **texts) {
   Shape shapes[2];
   for (int i = 0; i < 2; i++) {
@@ -213,23 +225,23 @@ const char *matmul_text(Importer *im, Value *left, Value *right, Shape *shape) {
   if (!a || !b)
     import_fail(im, NULL, "an operand of a matrix product has no axes");
   Dim *x = left->shape.dims[a - 1], *y = right->shape.dims[b > 1 ? b - 2 : 0];
-  if (dim_is_const(x) && dim_is_const(y) && !dim_equal(x, y))
+  if (dims_differ(x, y))
     import_fail(im, NULL,
-                "inner dimensions of a matrix product differ: %s and "
-                "%s",
-                extent_source(im, x), extent_source(im, y));
-  if (b == 1) {
-    *shape = left->shape;
+                "inner dimensions of a matrix product differ: %s and %s, of %s "
+                "and %s",
+                extent_source(im, x), extent_source(im, y),
+                sizes_text(im, &left->shape), sizes_text(im, &right->shape));
+  if (a == 1 || b == 1) {
+    const char *first = ref(im, left), *second = ref(im, right);
+    *shape = b == 1 ? left->shape : right->shape;
     shape->rank--;
-    return text(im, "dot %s %s", ref(im, left), ref(im, right));
-  }
-  if (a == 1) {
-    *shape = right->shape;
-    shape->rank--;
+    if (b == 1)
+      return text(im, "dot %s %s", first, second);
     shape->dims[b - 2] = right->shape.dims[b - 1];
-    return text(im, "dot (transpose %s) %s", ref(im, right), ref(im, left));
+    return text(im, "dot (transpose %s) %s", second, first);
   }
   const char *texts[2];
+  check_batch(im, &left->shape, &right->shape);
   *shape = matmul_batch(im, v, texts);
   shape->dims[shape->rank++] = left->shape.dims[a - 2];
   shape->dims[shape->rank++] = right->shape.dims[b - 1];
@@ -251,7 +263,20 @@ void onnx_gemm(Importer *im, const char *how) {
   float alpha = attr_float(im, "alpha", 1), beta = attr_float(im, "beta", 1);
   (void)how;
   if (a->shape.rank != 2 || b->shape.rank != 2)
-    import_fail(im, NULL, "its operands must have two axes");
+    import_fail(im, "flatten the operand, or use MatMul",
+                "its operands must have two axes: %s and %s",
+                sizes_text(im, &a->shape), sizes_text(im, &b->shape));
+  Dim *inner = a->shape.dims[!ta], *other = b->shape.dims[tb];
+  if (dims_differ(inner, other))
+    import_fail(im,
+                dim_equal(inner, b->shape.dims[!tb])
+                    ? text(im, "with `transB` = %d, they are equal", !tb)
+                    : NULL,
+                "inner dimensions of a matrix product differ: %s and %s, of "
+                "%s%s and %s%s",
+                extent_source(im, inner), extent_source(im, other),
+                sizes_text(im, &a->shape), ta ? " (transposed)" : "",
+                sizes_text(im, &b->shape), tb ? " (transposed)" : "");
   Shape shape = {.rank = 2, .dims = {a->shape.dims[ta], b->shape.dims[!tb]}};
   const char *all = text(im, ta ? "transpose %s @ " : "%s @ ", ref(im, a));
   all = text(im, tb ? "%stranspose %s" : "%s%s", all, ref(im, b));
@@ -295,8 +320,8 @@ void onnx_layernorm(Importer *im, const char *how) {
   Value normed = {.dtype = x->dtype,
                   .shape = x->shape,
                   .text = text(im, "(%s * %s)", d, scale)};
-  Value *v[] = {&normed, raw_input(im, 1),
-                has_input(im, 2) ? raw_input(im, 2) : NULL};
+  Value *v[3] = {&normed, raw_input(im, 1)};
+  v[2] = has_input(im, 2) ? raw_input(im, 2) : NULL;
   const char *texts[3] = {0};
   align(im, v[2] ? 3 : 2, v, texts);
   const char *all = text(im, "%s * %s * %s", d, scale, texts[1]);
@@ -309,12 +334,63 @@ void onnx_layernorm(Importer *im, const char *how) {
 }
 
 /* A vector of channels, beside a tensor with this many axes after them. */
-static const char *per_channel(Importer *im, Value *v, uint32_t rank) {
-  const char *s = ref(im, v);
+static const char *channel_items(Importer *im, const char *s, uint32_t rank) {
   Buffer b = {.arena = im->arena};
   for (uint32_t k = 2; k < rank; k++)
     buffer_puts(&b, ", *");
   return rank > 2 ? text(im, "%s.[:%s]", s, b.text) : s;
+}
+
+/* Input i has a number for each channel of x. */
+static const char *per_channel(Importer *im, uint32_t i, const Value *x) {
+  Value *v = input(im, i);
+  if (v->shape.rank != 1 || dims_differ(v->shape.dims[0], x->shape.dims[1]))
+    import_fail(im, NULL, "input %u is %s, but its data %s have %s channels", i,
+                sizes_text(im, &v->shape), sizes_text(im, &x->shape),
+                extent_source(im, x->shape.dims[1]));
+  return channel_items(im, ref(im, v), x->shape.rank);
+}
+
+/* The mean and the variance of a batch instead of the inputs 3 and 4, with
+   which they are mixed into outputs 1 and 2. */
+static void batch_statistics(Importer *im, Value *x, const char **mean,
+                             const char **variance) {
+  uint32_t rank = x->shape.rank;
+  Shape channels = {1, 0, {x->shape.dims[1]}};
+  const char *old[2];
+  for (uint32_t i = 0; i < 2; i++)
+    old[i] = ref(im, input(im, 3 + i));
+  double keep = attr_float(im, "momentum", 0.9f);
+  const char *rows =
+      local(im, "channels",
+            text(im, "reshape [%s, %s] %s", extent_source(im, channels.dims[0]),
+                 extent_source(im, dim_exact_quotient(
+                                       &im->dims,
+                                       dims_product(im, &x->shape, 0, rank),
+                                       channels.dims[0])),
+                 move_axis(im, ref(im, x), rank, 1, 0)));
+  const char *parts[2];
+  parts[0] = local(im, "average", text(im, "mean ~axis:1 %s", rows));
+  parts[1] =
+      local(im, "variance",
+            text(im, "mean ~axis:1 (square (%s - %s.[:, *]))", rows, parts[0]));
+  for (uint32_t i = 0; i < 2; i++)
+    define(im, i + 1, x->dtype, &channels, "%s * %s + %s * %s",
+           float_text(im, keep), old[i], float_text(im, 1 - keep), parts[i]);
+  *mean = channel_items(im, parts[0], rank);
+  *variance = channel_items(im, parts[1], rank);
+}
+
+void onnx_det(Importer *im, const char *how) {
+  Value *x = input(im, 0);
+  uint32_t rank = x->shape.rank;
+  Shape shape = x->shape;
+  (void)how;
+  if (rank < 2 || !dim_equal(shape.dims[rank - 1], shape.dims[rank - 2]))
+    import_fail(im, NULL, "%s is no square matrix", sizes_text(im, &x->shape));
+  shape.rank -= 2;
+  im->uses_linalg = true;
+  define(im, 0, x->dtype, &shape, "linalg.det %s", ref(im, x));
 }
 
 void onnx_batchnorm(Importer *im, const char *how) {
@@ -323,12 +399,15 @@ void onnx_batchnorm(Importer *im, const char *how) {
   const char *eps = float_text(im, attr_float(im, "epsilon", 1e-5f));
   const char *p[5];
   (void)how;
-  if (attr_int(im, "training_mode", 0))
-    import_fail(im, "export the model for inference", "it is in training mode");
   if (rank < 2)
     import_fail(im, NULL, "its input has no axis of channels");
   for (uint32_t i = 1; i < 5; i++)
-    p[i] = per_channel(im, input(im, i), rank);
+    p[i] = per_channel(im, i, x);
+  if (!attr_int(im, "spatial", 1))
+    import_fail(im, NULL, "statistics for each pixel are not supported");
+  bool is_test = im->opset >= 7 || attr_int(im, "is_test", 0);
+  if (attr_int(im, "training_mode", 0) || (!is_test && has_output(im, 1)))
+    batch_statistics(im, x, &p[3], &p[4]);
   define(im, 0, x->dtype, &x->shape, "(%s - %s) * (%s * rsqrt (%s + %s)) + %s",
          ref(im, x), p[3], p[1], p[4], eps, p[2]);
 }
@@ -344,10 +423,11 @@ void onnx_instancenorm(Importer *im, const char *how) {
   const char *d = local(im, "centered",
                         text(im, "%s - mean ~axis:%s ~keep:true %s", ref(im, x),
                              axes, ref(im, x)));
+  const char *scale = per_channel(im, 1, x);
+  const char *bias = per_channel(im, 2, x);
   define(im, 0, x->dtype, &x->shape,
          "%s * rsqrt (mean ~axis:%s ~keep:true (square %s) + %s) * %s + %s", d,
-         axes, d, eps, per_channel(im, input(im, 1), rank),
-         per_channel(im, input(im, 2), rank));
+         axes, d, eps, scale, bias);
 }
 
 /* Mean 0 and variance 1 along the axes of an attribute. */

@@ -14,6 +14,9 @@ typedef struct Resampling { /* of one axis */
   const char *coordinates, *nearest;
   bool antialias, exclude_outside;
   double cubic; /* its coefficient */
+  bool crops;   /* tf_crop_and_resize: the part of the input from `start` to */
+  double start, end; /* `end`, as fractions; places outside have `outside` */
+  double outside;
 } Resampling;
 
 enum { MAX_AXIS = 1 << 16 };
@@ -23,6 +26,11 @@ static const int64_t MAX_WEIGHTS = (int64_t)1 << 26;
 static double source_place(const Resampling *r, int64_t i) {
   double x = (double)i;
   double length = r->scale * (double)r->in;
+  double last = (double)(r->in - 1);
+  if (r->crops && r->out > 1)
+    return (r->start + x * (r->end - r->start) / (double)(r->out - 1)) * last;
+  if (r->crops)
+    return (r->start + r->end) / 2 * last;
   if (strcmp(r->coordinates, "asymmetric") == 0)
     return x / r->scale;
   if (strcmp(r->coordinates, "align_corners") == 0)
@@ -62,6 +70,8 @@ static double kernel(const Resampling *r, double x) {
 static void fill_row(const Resampling *r, int64_t i, double *row) {
   double place = source_place(r, i);
   memset(row, 0, sizeof *row * (size_t)r->in);
+  if (r->crops && !(place >= 0 && place <= (double)(r->in - 1)))
+    return;
   if (r->filter == NEAREST) {
     row[nearest_index(r, place)] = 1;
     return;
@@ -89,10 +99,7 @@ static Value *matrix(Importer *im, const Resampling *r, Dtype dtype,
       r->in * r->out > MAX_WEIGHTS)
     import_fail(im, NULL, "the sizes %lld and %lld are not supported",
                 (long long)r->in, (long long)r->out);
-  Tensor *t = tensor_new(dtype, 2, sizes, false, im->fault);
-  if (!t)
-    longjmp(im->failed, 1);
-  VEC_PUSH(im->arena, im->tensors, t);
+  Tensor *t = constant_tensor(im, dtype, 2, sizes);
   double *row = MAKE_ARRAY(im->arena, double, r->in);
   for (int64_t i = 0; i < r->out; i++) {
     fill_row(r, i, row);
@@ -180,8 +187,8 @@ static Resampling read_mode(Importer *im) {
   r.filter = strcmp(mode, "nearest") == 0 ? NEAREST
              : strcmp(mode, "cubic") == 0 ? CUBIC
                                           : LINEAR;
-  if (strcmp(r.coordinates, "tf_crop_and_resize") == 0)
-    import_fail(im, NULL, "the mode `%s` is not supported", r.coordinates);
+  r.crops = strcmp(r.coordinates, "tf_crop_and_resize") == 0;
+  r.outside = r.crops ? attr_float(im, "extrapolation_value", 0) : 0;
   return r;
 }
 
@@ -263,13 +270,26 @@ static const char *linear_matrix(Importer *im, const Resampling *r,
                     extent_atom(im, t->out), k, in, weight));
 }
 
+/* The part of each axis that is resized, from input 1. */
+static const double *read_parts(Importer *im, uint32_t count) {
+  Value *v = raw_input(im, 1);
+  if (!v->tensor || !dtype_is_float(v->dtype) ||
+      v->tensor->count != 2 * (int64_t)count)
+    import_fail(im, "give the region as a constant in the model",
+                "`roi` must be a constant of %u numbers", 2 * count);
+  double *out = MAKE_ARRAY(im->arena, double, 2 * count + 1);
+  for (uint32_t k = 0; k < 2 * count; k++)
+    out[k] = scalar_load(v->dtype, tensor_at(v->tensor, k)).f;
+  return out;
+}
+
 /* x resized along one axis. */
 static const char *resize_axis(Importer *im, Value *x, const char *all,
                                Resampling r, const Target *t) {
   uint32_t k = t->axis;
   Dim *in = x->shape.dims[k];
   const char *weights = NULL;
-  if (!dim_is_const(in) || !dim_is_const(t->out)) {
+  if (!r.crops && (!dim_is_const(in) || !dim_is_const(t->out))) {
     const char *repeated = repeat_axis(im, all, &r, t);
     if (repeated)
       return local(im, "resized", repeated);
@@ -307,12 +327,21 @@ void onnx_resize(Importer *im, const char *how) {
     targets[i].axis = named ? normal_axis(im, list[i], shape.rank) : i;
   read_targets(im, x, count, targets);
   keep_aspect(im, x, count, targets);
-  const char *all = ref(im, x);
+  const char *all = ref(im, x), *outside = float_text(im, r.outside);
+  const double *parts = r.crops ? read_parts(im, count) : NULL;
+  if (r.outside != 0) /* rows of zeros for the places outside */
+    all = local(im, "shifted", text(im, "%s - %s", all, outside));
   for (uint32_t i = 0; i < count; i++) {
-    if (targets[i].scale == 1)
+    if (parts) {
+      r.start = parts[i];
+      r.end = parts[i + count];
+    }
+    if (targets[i].scale == 1 && !(r.crops && (r.start != 0 || r.end != 1)))
       continue;
     all = resize_axis(im, x, all, r, &targets[i]);
     shape.dims[targets[i].axis] = targets[i].out;
   }
+  if (r.outside != 0)
+    all = text(im, "%s + %s", all, outside);
   define(im, 0, x->dtype, &shape, "%s", all);
 }

@@ -59,8 +59,24 @@ static void define_scatter(Importer *im, const Scatter *s) {
 
 static const char *counted_from_end(Importer *im, Dim *size,
                                     const char *index) {
-  im->helpers |= HELPER_WRAP;
+  use_helper(im, HELPER_WRAP);
   return text(im, "wrap %s (%s)", extent_atom(im, size), index);
+}
+
+/* The updates have the first axes of the indices and the last ones of x. */
+static void check_updates(Importer *im, const Shape *at, uint32_t count,
+                          const Shape *x, uint32_t from) {
+  const Shape *y = &input(im, 2)->shape;
+  Shape shape = *at;
+  shape.rank = count;
+  for (uint32_t k = from; k < x->rank && shape.rank < MAX_RANK; k++)
+    shape.dims[shape.rank++] = x->dims[k];
+  bool fits = y->rank == shape.rank;
+  for (uint32_t k = 0; fits && k < shape.rank; k++)
+    fits = !dims_differ(y->dims[k], shape.dims[k]);
+  if (!fits)
+    import_fail(im, NULL, "its updates are %s, its indices need %s",
+                sizes_text(im, y), sizes_text(im, &shape));
 }
 
 void onnx_scatter_elements(Importer *im, const char *how) {
@@ -71,8 +87,9 @@ void onnx_scatter_elements(Importer *im, const char *how) {
   Buffer place = {.arena = im->arena};
   const char *names[MAX_RANK];
   (void)how;
-  if (at->shape.rank != rank || input(im, 2)->shape.rank != rank)
+  if (at->shape.rank != rank)
     import_fail(im, NULL, "its operands have different ranks");
+  check_updates(im, &at->shape, rank, &at->shape, rank);
   for (uint32_t k = 0; k < rank; k++) {
     names[k] = index_name(im, text(im, "i%u", k));
     buffer_printf(&binders, "%s%s < %s", k ? ", " : "", names[k],
@@ -85,8 +102,9 @@ void onnx_scatter_elements(Importer *im, const char *how) {
     buffer_printf(&place, "%s(%s) * %s", k ? " + " : "",
                   k == axis ? index : names[k],
                   extent_atom(im, dims_product(im, &x->shape, k + 1, rank)));
+  Value *y = input(im, 2);
   Scatter s = {.x = x,
-               .y = input(im, 2),
+               .y = y,
                .n = dims_product(im, &x->shape, 0, rank),
                .k = dims_product(im, &at->shape, 0, rank),
                .c = num(im, 1),
@@ -110,8 +128,10 @@ void onnx_scatter_nd(Importer *im, const char *how) {
   if (depth < 1 || depth > x->shape.rank)
     import_fail(im, NULL, "the indices do not fit the operand");
   uint32_t used = (uint32_t)depth;
+  check_updates(im, &at->shape, rank - 1, &x->shape, used);
+  Value *y = input(im, 2);
   Scatter s = {.x = x,
-               .y = input(im, 2),
+               .y = y,
                .n = dims_product(im, &x->shape, 0, used),
                .k = dims_product(im, &at->shape, 0, rank - 1),
                .c = dims_product(im, &x->shape, used, x->shape.rank),

@@ -16,6 +16,10 @@ bool is_one(const Dim *d) {
   return dim_is_int(d, &n) && n == 1;
 }
 
+bool dims_differ(const Dim *a, const Dim *b) {
+  return dim_is_const(a) && dim_is_const(b) && !dim_equal(a, b);
+}
+
 bool shapes_equal(const Shape *a, const Shape *b) {
   if (a->rank != b->rank)
     return false;
@@ -39,8 +43,43 @@ static bool aligned_axis(const Shape *s, uint32_t rank, uint32_t k,
   return k + s->rank >= rank;
 }
 
-static void join_axis(Importer *im, Shape *out, uint32_t k, const Shape *s,
-                      uint32_t axis, bool *is_plain) {
+/* "[n, 8] and [3]" */
+static const char *shape_list(Importer *im, uint32_t count,
+                              const Shape *shapes) {
+  Buffer b = {.arena = im->arena};
+  for (uint32_t i = 0; i < count; i++)
+    buffer_printf(&b, "%s%s",
+                  !i              ? ""
+                  : i + 1 < count ? ", "
+                                  : " and ",
+                  sizes_text(im, &shapes[i]));
+  return b.text;
+}
+
+/* A list beside a tensor that has as many elements at another axis. */
+static const char *view_help(Importer *im, uint32_t count,
+                             const Shape *shapes) {
+  if (count != 2)
+    return NULL;
+  const Shape *list = &shapes[shapes[1].rank != 1 ? 0 : 1];
+  const Shape *other = &shapes[list == shapes];
+  for (uint32_t k = 0; list->rank == 1 && k + 1 < other->rank; k++)
+    if (dim_equal(other->dims[k], list->dims[0])) {
+      Shape view = {.rank = other->rank - k, .dims = {list->dims[0]}};
+      for (uint32_t a = 1; a < view.rank; a++)
+        view.dims[a] = num(im, 1);
+      return text(im,
+                  "for one number at each index of axis %u, give it the "
+                  "shape %s",
+                  k, sizes_text(im, &view));
+    }
+  return NULL;
+}
+
+static void join_axis(Importer *im, Shape *out, uint32_t k, uint32_t count,
+                      const Shape *shapes, uint32_t i, uint32_t axis,
+                      bool *is_plain) {
+  const Shape *s = &shapes[i];
   Dim *d = s->dims[axis];
   if (s->stars >> axis & 1)
     return;
@@ -51,9 +90,12 @@ static void join_axis(Importer *im, Shape *out, uint32_t k, const Shape *s,
     out->dims[k] = d;
     return;
   }
-  if (dim_is_const(d) && dim_is_const(out->dims[k]))
-    import_fail(im, NULL, "operands have the sizes %s and %s at axis %u",
-                extent_source(im, out->dims[k]), extent_source(im, d), k);
+  if (dims_differ(d, out->dims[k]))
+    import_fail(im, view_help(im, count, shapes),
+                "the shapes %s do not broadcast: at axis %u, the sizes %s and "
+                "%s differ",
+                shape_list(im, count, shapes), k,
+                extent_source(im, out->dims[k]), extent_source(im, d));
   import_fail(im,
               "give a size its number, as in --set n=16, if one of them is 1; "
               "or give both the same name in the model",
@@ -73,7 +115,7 @@ Shape broadcast_shapes(Importer *im, uint32_t count, const Shape *shapes) {
     out.dims[k] = num(im, 1);
     for (uint32_t i = 0; i < count; i++)
       if (aligned_axis(&shapes[i], out.rank, k, &axis))
-        join_axis(im, &out, k, &shapes[i], axis, &is_plain);
+        join_axis(im, &out, k, count, shapes, i, axis, &is_plain);
     if (!is_plain)
       out.stars |= 1u << k;
   }

@@ -120,6 +120,9 @@ void onnx_dft(Importer *im, const char *how) {
     n = dim_mul(&im->dims, num(im, 2), dim_sub(&im->dims, n, num(im, 1)));
   if (has_input(im, 1))
     n = int_operand(im, 1, NULL, &count)[0];
+  if (dim_is_const(n) && dim_sign(n) <= 0)
+    import_fail(im, NULL, "the length of the transform is %s",
+                extent_source(im, n));
   if (is_inverse && onesided) {
     inverse_real(im, &s, axis, n);
     return;
@@ -158,9 +161,20 @@ void onnx_stft(Importer *im, const char *how) {
                 : window ? window->shape.dims[0]
                          : NULL;
   (void)how;
-  if (s.shape.rank != 2 || !length || dim_number(im, step, "the step") < 1)
+  if (s.shape.rank != 2 || !length)
     import_fail(im, NULL, "its operands are not supported");
+  if (dim_number(im, step, "the step") < 1)
+    import_fail(im, NULL, "the step is %s", extent_source(im, step));
+  if (dim_is_const(length) && dim_sign(length) <= 0)
+    import_fail(im, NULL, "a frame has %s elements", extent_source(im, length));
   Dim *last = dim_sub(&im->dims, s.shape.dims[1], length);
+  if (dim_is_const(last) && dim_sign(last) < 0)
+    import_fail(im, NULL, "a frame has %s elements, the signal only %s",
+                extent_source(im, length), extent_source(im, s.shape.dims[1]));
+  if (window && dims_differ(window->shape.dims[0], length))
+    import_fail(im, NULL, "a frame has %s elements, the window %s",
+                extent_source(im, length),
+                extent_source(im, window->shape.dims[0]));
   s.shape.dims[1] =
       dim_add(&im->dims, dim_div(&im->dims, last, step), num(im, 1));
   s.shape.dims[s.shape.rank++] = length;
@@ -176,6 +190,9 @@ void onnx_window(Importer *im, const char *how) {
   Shape shape = {.rank = 1, .dims = {int_operand(im, 0, NULL, &count)[0]}};
   Dtype dtype = require_dtype(im, (int32_t)attr_int(im, "output_datatype", 1),
                               "output", im->node->output[0]);
+  if (dim_is_const(shape.dims[0]) && dim_sign(shape.dims[0]) < 0)
+    import_fail(im, NULL, "the window has %s elements",
+                extent_source(im, shape.dims[0]));
   const char *size = extent_atom(im, shape.dims[0]);
   const char *whole =
       attr_int(im, "periodic", 1) ? size : text(im, "(%s - 1)", size);

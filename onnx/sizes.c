@@ -20,11 +20,14 @@ const char *put_shape(Exporter *x, uint32_t count, const int64_t *extents) {
   int64_t zero = 0;
   OpMessage *concat = op_new(x, "Concat");
   op_int(x, concat, "axis", 0);
-  for (uint32_t k = 0; k < count; k++)
+  for (uint32_t k = 0; k < count; k++) {
+    if (extent_is_static(x->graph, extents[k])) {
+      op_input(x, concat, put_list(x, 1, &extents[k]));
+      continue;
+    }
+    const char *size = put_extent(x, extents[k]);
     op_input(x, concat,
-             extent_is_static(x->graph, extents[k])
-                 ? put_list(x, 1, &extents[k])
-                 : put_op(x, "Unsqueeze", put_extent(x, extents[k]),
-                          put_list(x, 1, &zero), NULL));
+             put_op(x, "Unsqueeze", size, put_list(x, 1, &zero), NULL));
+  }
   return op_output(x, concat);
 }

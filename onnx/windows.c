@@ -1,19 +1,9 @@
 /* Convolution and pooling, as comprehensions. */
-#include "onnx/ops.h"
+#include "onnx/windows.h"
 
 #include <string.h>
 
-enum { MAX_SPATIAL = 6 };
-
-typedef struct Windows {
-  uint32_t axes; /* spatial axes */
-  int64_t kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL];
-  int64_t before[MAX_SPATIAL], after[MAX_SPATIAL];
-  bool ceil_mode;
-  Dim *out[MAX_SPATIAL];
-} Windows;
-
-static void read_list(Importer *im, const char *name, uint32_t axes,
+void read_window_list(Importer *im, const char *name, uint32_t axes,
                       int64_t otherwise, int64_t *out) {
   const int64_t *list;
   uint32_t count = attr_ints(im, name, &list);
@@ -27,7 +17,7 @@ static void read_list(Importer *im, const char *name, uint32_t axes,
   }
 }
 
-static void read_pads(Importer *im, Windows *w) {
+void read_window_pads(Importer *im, Windows *w) {
   const int64_t *list;
   uint32_t count = attr_ints(im, "pads", &list);
   if (count && count != 2 * w->axes)
@@ -73,14 +63,19 @@ static void out_size(Importer *im, Windows *w, uint32_t k, Dim *size) {
   }
   w->out[k] = dim_add(cx, dim_div(cx, room, num(im, w->stride[k])), num(im, 1));
   if (dim_is_int(w->out[k], &n) && n < 1)
-    import_fail(im, NULL, "the window is larger than its input");
+    import_fail(
+        im, NULL,
+        "the window has %lld elements at axis %u, its padded input %s",
+        (long long)window, k + 2,
+        extent_source(im,
+                      dim_add(cx, size, num(im, w->before[k] + w->after[k]))));
 }
 
 static void read_windows(Importer *im, Windows *w, const Shape *x) {
   const char *pad = attr_string(im, "auto_pad", "NOTSET");
-  read_list(im, "strides", w->axes, 1, w->stride);
-  read_list(im, "dilations", w->axes, 1, w->dilation);
-  read_pads(im, w);
+  read_window_list(im, "strides", w->axes, 1, w->stride);
+  read_window_list(im, "dilations", w->axes, 1, w->dilation);
+  read_window_pads(im, w);
   if (strncmp(pad, "SAME", 4) == 0)
     same_pads(im, w, x, strcmp(pad, "SAME_LOWER") == 0);
   for (uint32_t k = 0; k < w->axes; k++)
@@ -108,6 +103,7 @@ typedef struct Indices {
   const char *outer, *window; /* bound, with ranges */
   const char *at;             /* in the padded input: 2 * y0 + k0, y1 + k1 */
   const char *weight;         /* k0, k1 */
+  const char *images;         /* b, c, with ranges: images and channels */
 } Indices;
 
 static Indices indices(Importer *im, const Windows *w) {
@@ -130,21 +126,58 @@ static Indices indices(Importer *im, const Windows *w) {
     buffer_puts(&at, k);
     buffer_printf(&weight, a ? ", %s" : "%s", k);
   }
-  return (Indices){outer.text, window.text, at.text, weight.text};
+  return (Indices){outer.text, window.text, at.text, weight.text, NULL};
 }
 
 static void check_spatial(Importer *im, const Shape *x) {
   if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
-    import_fail(im, NULL, "its input has %u axes", x->rank);
+    import_fail(im, x->rank < 3 ? "an axis of the batch may be missing" : NULL,
+                "its input %s has %u axes: it needs a batch, channels and 1 to "
+                "%d spatial axes",
+                sizes_text(im, x), x->rank, MAX_SPATIAL);
 }
 
 /* The number of groups of a convolution. */
 static int64_t read_groups(Importer *im, const Shape *x, const Shape *weight) {
   int64_t groups = attr_int(im, "group", 1);
   check_spatial(im, x);
-  if (weight->rank != x->rank || groups < 1)
-    import_fail(im, NULL, "its weight does not fit its input");
+  if (groups < 1)
+    import_fail(im, NULL, "`group` is %lld", (long long)groups);
+  if (weight->rank != x->rank)
+    import_fail(
+        im,
+        weight->rank == x->rank + 1 ? "an axis of the batch may be missing"
+                                    : NULL,
+        "its weight %s has %u axes, its input %s has %u",
+        sizes_text(im, weight), weight->rank, sizes_text(im, x), x->rank);
   return groups;
+}
+
+/* Channels, bias and the attribute `kernel_shape` fit the weight. */
+static void check_conv(Importer *im, const Windows *w, const Shape *x,
+                       const Shape *weight, const Value *bias, int64_t groups) {
+  const int64_t *kernel;
+  uint32_t count = attr_ints(im, "kernel_shape", &kernel);
+  int64_t outs;
+  Dim *ins = dim_mul(&im->dims, weight->dims[1], num(im, groups));
+  if (dims_differ(ins, x->dims[1]))
+    import_fail(im, NULL,
+                "its weight %s needs an input with %s channels, but %s has %s",
+                sizes_text(im, weight), extent_source(im, ins),
+                sizes_text(im, x), extent_source(im, x->dims[1]));
+  if (dim_is_int(weight->dims[0], &outs) && outs % groups)
+    import_fail(im, NULL,
+                "`group` = %lld does not divide the %lld channels of "
+                "its result",
+                (long long)groups, (long long)outs);
+  if (bias && (bias->shape.rank != 1 ||
+               dims_differ(bias->shape.dims[0], weight->dims[0])))
+    import_fail(im, NULL, "its bias %s does not fit its weight %s",
+                sizes_text(im, &bias->shape), sizes_text(im, weight));
+  for (uint32_t k = 0; k < count && k < w->axes; k++)
+    if (kernel[k] != w->kernel[k])
+      import_fail(im, NULL, "`kernel_shape` has %lld at axis %u, its weight %s",
+                  (long long)kernel[k], k, sizes_text(im, weight));
 }
 
 /* The amount of padding on all sides, or -1. */
@@ -204,6 +237,7 @@ const char *conv_text(Importer *im, Value *x, Value *weight, Value *bias,
   *shape = x->shape;
   for (uint32_t k = 0; k < w.axes; k++)
     w.kernel[k] = dim_number(im, weight->shape.dims[k + 2], "the kernel");
+  check_conv(im, &w, &x->shape, &weight->shape, bias, groups);
   read_windows(im, &w, &x->shape);
   shape->dims[1] = weight->shape.dims[0];
   for (uint32_t k = 0; k < w.axes; k++)
@@ -249,6 +283,56 @@ void onnx_conv(Importer *im, const char *how) {
   define(im, 0, x->dtype, &shape, "%s", all);
 }
 
+const char *window_place(Importer *im, int64_t stride, const char *index,
+                         const char *sign, int64_t dilation, const char *tap,
+                         int64_t shift) {
+  const char *all = index;
+  if (stride != 1)
+    all = text(im, "%lld * %s", (long long)stride, index);
+  all = dilation == 1
+            ? text(im, "%s %s %s", all, sign, tap)
+            : text(im, "%s %s %lld * %s", all, sign, (long long)dilation, tap);
+  return shift == 0 ? text(im, "(%s)", all)
+                    : text(im, "(%s %c %lld)", all, shift < 0 ? '-' : '+',
+                           (long long)(shift < 0 ? -shift : shift));
+}
+
+/* Output 1: the index of each maximum in the flat input. */
+static void define_maxima(Importer *im, const Windows *w, const Indices *i,
+                          const Shape *x, const Shape *shape,
+                          const char *item) {
+  bool columns_first = attr_int(im, "storage_order", 0);
+  Loop loop = loop_over(im, shape);
+  int64_t elements = 1;
+  for (uint32_t k = 0; k < w->axes; k++)
+    elements *= w->kernel[k];
+  const char *first =
+      local(im, "first",
+            text(im, "for %s, %s => argmax (reshape [%lld] (for %s => %s))",
+                 i->images, i->outer, (long long)elements, i->window, item));
+  const char *at =
+      text(im, "%s.[%s]", first, join_names(im, loop.names, 0, shape->rank));
+  const char *all = text(im, "%s * %s + %s", loop.names[0],
+                         extent_atom(im, x->dims[1]), loop.names[1]);
+  Dim *plane = dims_product(im, x, 2, x->rank);
+  all = text(im, "(%s) * %s", all, extent_atom(im, plane));
+  int64_t inner = elements;
+  for (uint32_t k = 0; k < w->axes; k++) {
+    inner /= w->kernel[k];
+    const char *tap =
+        inner == 1 ? at : text(im, "%s / %lld", at, (long long)inner);
+    tap = text(im, "(%s %% %lld)", tap, (long long)w->kernel[k]);
+    const char *pixel = window_place(im, w->stride[k], loop.names[k + 2], "+",
+                                     w->dilation[k], tap, -w->before[k]);
+    Dim *step = columns_first ? dims_product(im, x, 2, k + 2)
+                              : dims_product(im, x, k + 3, x->rank);
+    all = is_one(step)
+              ? text(im, "%s + %s", all, pixel)
+              : text(im, "%s + %s * %s", all, pixel, extent_atom(im, step));
+  }
+  define(im, 1, DT_I64, shape, "for %s => %s", loop.binders, all);
+}
+
 /* how: max, mean or norm */
 void onnx_pool(Importer *im, const char *how) {
   Value *x = input(im, 0);
@@ -256,13 +340,11 @@ void onnx_pool(Importer *im, const char *how) {
                .ceil_mode = attr_int(im, "ceil_mode", 0)};
   Shape shape = x->shape;
   check_spatial(im, &x->shape);
-  read_list(im, "kernel_shape", w.axes, 1, w.kernel);
+  read_window_list(im, "kernel_shape", w.axes, 1, w.kernel);
   read_windows(im, &w, &x->shape);
   for (uint32_t k = 0; k < w.axes; k++)
     shape.dims[k + 2] = w.out[k];
   bool is_max = strcmp(how, "max") == 0, is_mean = strcmp(how, "mean") == 0;
-  if (is_max && has_output(im, 1))
-    import_fail(im, NULL, "the indices of maxima are not supported");
   const char *lowest = dtype_is_float(x->dtype) ? " ~value:(-inf)"
                        : x->dtype == DT_I8      ? " ~value:(-128)"
                                                 : "";
@@ -270,8 +352,13 @@ void onnx_pool(Importer *im, const char *how) {
   const char *in = padded(im, &w, ref(im, x), is_max ? lowest : "");
   const char *b = index_name(im, "b"), *c = index_name(im, "c");
   const char *item = text(im, "%s.[%s, %s, %s]", in, b, c, i.at);
+  const char *images = extent_atom(im, shape.dims[0]);
+  i.images = text(im, "%s < %s, %s < %s", b, images, c,
+                  extent_atom(im, shape.dims[1]));
   const char *all = text(im, "%s (for %s => %s)", how, i.window, item);
   int64_t p = attr_int(im, "p", 2);
+  if (is_max && has_output(im, 1))
+    define_maxima(im, &w, &i, &x->shape, &shape, item);
   if (strcmp(how, "norm") == 0)
     all = p == 1 ? text(im, "sum (for %s => abs %s)", i.window, item)
           : p == 2
@@ -304,9 +391,7 @@ void onnx_pool(Importer *im, const char *how) {
     all = text(im, "sum (for %s => %s) / sum (for %s => %s.[0, 0, %s])",
                i.window, item, i.window, ones, i.at);
   }
-  define(im, 0, x->dtype, &shape, "for %s < %s, %s < %s, %s => %s", b,
-         extent_atom(im, shape.dims[0]), c, extent_atom(im, shape.dims[1]),
-         i.outer, all);
+  define(im, 0, x->dtype, &shape, "for %s, %s => %s", i.images, i.outer, all);
 }
 
 /* how: max, mean or norm, over all spatial axes */
@@ -400,12 +485,19 @@ void onnx_conv_transpose(Importer *im, const char *how) {
   int64_t groups = read_groups(im, &x->shape, &weight->shape);
   (void)how;
   int64_t ins = dim_number(im, weight->shape.dims[0], "the channels");
+  if (dims_differ(weight->shape.dims[0], x->shape.dims[1]) || ins % groups)
+    import_fail(im, NULL,
+                "its weight %s needs an input with %lld channels in %lld "
+                "groups, but %s has %s",
+                sizes_text(im, &weight->shape), (long long)ins,
+                (long long)groups, sizes_text(im, &x->shape),
+                extent_source(im, x->shape.dims[1]));
   int64_t outs = dim_number(im, weight->shape.dims[1], "the channels");
   for (uint32_t k = 0; k < w.axes; k++)
     w.kernel[k] = dim_number(im, weight->shape.dims[k + 2], "the kernel");
-  read_list(im, "strides", w.axes, 1, w.stride);
-  read_list(im, "dilations", w.axes, 1, w.dilation);
-  read_pads(im, &w);
+  read_window_list(im, "strides", w.axes, 1, w.stride);
+  read_window_list(im, "dilations", w.axes, 1, w.dilation);
+  read_window_pads(im, &w);
   read_output_pads(im, &w, &x->shape);
   const char *in = padded(im, &w, spread(im, &w, &x->shape, ref(im, x)), "");
   const char *kernel = ref(im, weight);

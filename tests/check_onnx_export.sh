@@ -19,7 +19,7 @@ runtime=yes
 "$python" -c 'import onnxruntime' 2>/dev/null || runtime=
 [ "$runtime" ] || echo "ONNX Runtime: skipped, $python has no onnxruntime"
 # Operators that axon import does not have
-one_way='^(exported (opaques))'
+one_way='^(exported (opaques|shifts))'
 
 fail() {
   echo "$1: $2"

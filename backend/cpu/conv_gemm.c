@@ -43,10 +43,11 @@ static void emit_coordinate_offset(Emitter *e, Buffer *out, const ConvWindow *w,
   const char *coef = emit_int(e, stride);
   if (r->stride == 1)
     buffer_printf(out, "at += %s * %s;\n", name, coef);
-  else
-    buffer_printf(out, "at += %s / %s * %s + %s %% %s * %s;\n", name,
-                  emit_int(e, r->stride), coef, name, emit_int(e, r->stride),
-                  emit_int(e, phase_stride));
+  else {
+    const char *stride = emit_int(e, r->stride);
+    buffer_printf(out, "at += %s / %s * %s + %s %% %s * %s;\n", name, stride,
+                  coef, name, stride, emit_int(e, phase_stride));
+  }
 }
 
 static void emit_tap_offsets(Emitter *e, Buffer *out, const ConvWindow *w,
@@ -135,16 +136,18 @@ static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
                      emit_extent_add(e, loop->extents[last],
                                      (int64_t)e->width * 2 * w->column.stride),
                      t->accumulator_dtype));
-  buffer_printf(
-      out,
-      "const int64_t width = (hi - lo - 1) * %s + %s;\n"
-      "const int64_t height = %s%s;\nint64_t plane = 0;\n",
-      emit_int(e, w->column.stride),
-      emit_int(e, emit_extent_add(e, w->column.span, 1)),
-      w->has_rows
-          ? format(e, "(below - above - 1) * %s + ", emit_int(e, w->row.stride))
-          : "",
-      w->has_rows ? emit_int(e, emit_extent_add(e, w->row.span, 1)) : "1");
+  const char *stride = emit_int(e, w->column.stride);
+  const char *span = emit_int(e, emit_extent_add(e, w->column.span, 1));
+  const char *row_steps = "", *row_span = "1";
+  if (w->has_rows) {
+    row_steps =
+        format(e, "(below - above - 1) * %s + ", emit_int(e, w->row.stride));
+    row_span = emit_int(e, emit_extent_add(e, w->row.span, 1));
+  }
+  buffer_printf(out,
+                "const int64_t width = (hi - lo - 1) * %s + %s;\n"
+                "const int64_t height = %s%s;\nint64_t plane = 0;\n",
+                stride, span, row_steps, row_span);
   if (masks.source.len) {
     buffer_puts(out, "enum { inside = 0 };\n"
                      "const int64_t start = 0, end = width;\n");
@@ -164,10 +167,11 @@ static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
   buffer_puts(out,
               "const int64_t end = width;\nint64_t j = 0, a = 0;\n(void)a;\n");
   emit_vector_loop(e, out, ", a++", &store, &store);
-  if (deinterleaves)
-    buffer_printf(out, "deal_%s(to, %s, whole, %s, width);\n", name,
-                  emit_int(e, w->plane_elements),
+  if (deinterleaves) {
+    const char *elements = emit_int(e, w->plane_elements);
+    buffer_printf(out, "deal_%s(to, %s, whole, %s, width);\n", name, elements,
                   emit_int(e, w->column.stride));
+  }
   buffer_printf(out, "(void)i%u;\n}\nplane += %s;\n", last - 1,
                 emit_int(e, conv_window_phases(w)));
   for (uint32_t v = loop->spatial_axes; v + 1 < last; v++)
@@ -348,16 +352,17 @@ static void emit_row_taps(Emitter *e, const ConvWindow *w, Buffer *out) {
   const char *row_terms = emit_int(e, r->row_terms),
              *filter_rows = emit_int(e, r->group_terms / r->row_terms);
   const char *dilation = emit_int(e, row->dilation[row->filter_axis]);
+  const char *stride = emit_int(e, row->stride);
+  const char *begin = emit_int(e, row->valid_begin + row->low);
+  const char *end = emit_int(e, row->valid_end + row->low);
   buffer_printf(out,
                 "const int64_t top_line = (above + line) * %s;\n"
                 "const int64_t least = rim_of(%s - top_line, %s, %s);\n"
                 "const int64_t most = rim_of(%s - top_line, %s, %s);\n"
                 "const int64_t before = sound ? least * %s : 0;\n"
                 "const int64_t taken = sound ? most * %s - before : %s;\n",
-                emit_int(e, row->stride),
-                emit_int(e, row->valid_begin + row->low), dilation, filter_rows,
-                emit_int(e, row->valid_end + row->low), dilation, filter_rows,
-                row_terms, row_terms, emit_int(e, r->group_terms));
+                stride, begin, dilation, filter_rows, end, dilation,
+                filter_rows, row_terms, row_terms, emit_int(e, r->group_terms));
 }
 
 /* The function of a tile: a border tile, or the full tile. */
@@ -375,19 +380,19 @@ static const char *border_tile_function(Emitter *e, const PaddingPeel *r,
 static const char *tile_call(Emitter *e, const GemmTiling *t, const char *id,
                              const char *name, const char *pitch) {
   const PaddingPeel *r = &t->window->padding;
-  const char *terms =
-      r->group_terms
-          ? format(e, "(to - from) / %s, %s, %s, taken",
-                   emit_int(e, r->group_terms), emit_int(e, r->group_terms),
-                   emit_int(e, r->row_terms ? r->row_terms : r->group_terms))
-          : "to - from";
+  const char *terms = "to - from";
+  if (r->group_terms) {
+    const char *group = emit_int(e, r->group_terms);
+    terms = format(e, "(to - from) / %s, %s, %s, taken", group, group,
+                   emit_int(e, r->row_terms ? r->row_terms : r->group_terms));
+  }
   const char *offset = r->group_terms ? " + before" : "";
+  const char *function = border_tile_function(e, r, name);
   return format(e,
                 "%s(window + line * %s + z, offsets + from%s,\n"
                 "weights%s%s, NR%s,\n"
                 "%s, sums + (line * %s + z) * NR%s, NR%s, from != 0",
-                border_tile_function(e, r, name),
-                emit_int(e, t->window->row_pitch), offset, offset,
+                function, emit_int(e, t->window->row_pitch), offset, offset,
                 r->group_terms ? format(e, " * NR%s", id) : "", id, terms,
                 pitch, id, id);
 }
@@ -454,13 +459,13 @@ static void emit_scratch_buffers(Emitter *e, const GemmTiling *t, Buffer *out) {
   int64_t elements =
       emit_extent_add(e, emit_extent_mul(e, w->plane_count, w->plane_elements),
                       w->vectorize_channels ? t->mr : t->nc);
+  const char *window = emit_scratch(e, elements, t->accumulator_dtype);
+  const char *panel = emit_scratch(e, t->kc * t->nc, t->accumulator_dtype);
   buffer_printf(out,
                 "const int64_t m0 = top, m1 = bottom;\n"
                 "%s *const window = (%s *)(room + %s);\n"
                 "%s *const panel = (%s *)(room + %s);\n",
-                type, type, emit_scratch(e, elements, t->accumulator_dtype),
-                type, type,
-                emit_scratch(e, t->kc * t->nc, t->accumulator_dtype));
+                type, type, window, type, type, panel);
   if (w->vectorize_channels)
     buffer_printf(
         out, "%s *const sums = (%s *)(room + %s);\n", type, type,

@@ -512,11 +512,11 @@ void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
   Buffer task_code = {.arena = e->arena}, body = task_code;
   e->cpu->hoisted_panels[loop_index] =
       emit_scratch(e, panel_elements(e, t), t->element_dtype);
+  const char *columns = emit_int(e, t->b.loop->extents[t->n_axis]);
   buffer_printf(&body,
                 "%s *const b = (%s *)(room + %s);\n"
                 "const int64_t n0 = 0, n1 = %s, from = 0, to = %s;\n",
-                type, type, e->cpu->hoisted_panels[loop_index],
-                emit_int(e, t->b.loop->extents[t->n_axis]),
+                type, type, e->cpu->hoisted_panels[loop_index], columns,
                 emit_int(e, t->depth));
   uint32_t prepacked_index;
   bool may_prepack =
@@ -777,11 +777,11 @@ static void emit_zeros(Emitter *e, Buffer *out, uint32_t loop_index) {
   buffer_puts(out, "{\nconst int64_t m0 = 0, n0 = 0;\n");
   emit_append(out, &task_code);
   emit_append(out, &body);
+  const char *rows = emit_int(e, loop->extents[t->m_axis]);
   buffer_printf(out,
                 "for (int64_t x = 0; x < %s; x++)\n"
                 "for (int64_t y = 0; y < %s; y++)\nc[x * ldc + y] = 0;\n}\n",
-                emit_int(e, loop->extents[t->m_axis]),
-                emit_int(e, loop->extents[t->n_axis]));
+                rows, emit_int(e, loop->extents[t->n_axis]));
 }
 
 void emit_accumulator_zeros(Emitter *e, Buffer *out) {

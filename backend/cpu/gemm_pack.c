@@ -322,12 +322,13 @@ void gemm_unpacked_operand(Emitter *e, const GemmTiling *t, const Operand *o,
         (v == t->m_axis && *name == 'a'))
       base.coef[v] = 0;
   if (s->kind == KOP_LOAD) {
+    const char *pitch =
+        emit_int(e, s->address->coef[rows] / (1 + s->packed_pairs));
     buffer_printf(out,
                   "const int64_t ld%s = %s;\n"
                   "const %s *const %s = (const %s *)(p%u + %s);\n",
-                  name,
-                  emit_int(e, s->address->coef[rows] / (1 + s->packed_pairs)),
-                  type, name, type, s->input, emit_affine(e, &base));
+                  name, pitch, type, name, type, s->input,
+                  emit_affine(e, &base));
   } else {
     const LocalBuffer *l =
         &e->function.locals[s->source_loop][s->source_output];

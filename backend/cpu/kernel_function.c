@@ -169,9 +169,9 @@ static void emit_task_ranges(Emitter *e, Buffer *out) {
     int64_t count = 1;
     for (uint32_t v = 0; v < loop->parallel_axes; v++)
       count = emit_extent_mul(e, count, loop->extents[v]);
+    const char *chunk = emit_int(e, s->reduction_chunk);
     buffer_printf(out, "const int64_t share = %s / %s * %s;\n",
-                  is_tile ? "part" : "from", emit_int(e, s->reduction_chunk),
-                  emit_int(e, count));
+                  is_tile ? "part" : "from", chunk, emit_int(e, count));
     if (is_arg_reduction(loop))
       buffer_printf(out, "const int64_t values = %s;\n",
                     emit_int(e, emit_extent_mul(

@@ -91,10 +91,11 @@ static const char *emit_later_address(Emitter *e, const IndexLoad *index,
   const char *at = emit_affine(e, s->address), *ahead = emit_int(e, distance);
   if (index->part) {
     const char *place = emit_operand(e, index->part->index_op, 'l', false);
+    const char *stride = emit_int(e, index->part->stride);
+    const char *extent = emit_int(e, index->part->extent);
     return format(
         e, "%s + %s * ((uint64_t)(%s + %s) < (uint64_t)%s ? %s + %s : 0)", at,
-        emit_int(e, index->part->stride), place, ahead,
-        emit_int(e, index->part->extent), place, ahead);
+        stride, place, ahead, extent, place, ahead);
   }
   int64_t count = 1;
   for (uint32_t k = 0; k < s->node->free_count + s->node->rank; k++)
@@ -111,8 +112,9 @@ static const char *emit_prefetched_index(Emitter *e, const CheckedIndex *r,
   uint32_t name = e->next_id++;
   buffer_printf(&e->levels.code[e->ops.levels[r->index_op]],
                 "const int64_t f%u = p%u[%s];\n", name, index->load->input, at);
-  return format(e, "%s * ((uint64_t)f%u < (uint64_t)%s ? f%u : 0)",
-                emit_int(e, r->stride), name, emit_int(e, r->extent), name);
+  const char *stride = emit_int(e, r->stride);
+  return format(e, "%s * ((uint64_t)f%u < (uint64_t)%s ? f%u : 0)", stride,
+                name, emit_int(e, r->extent), name);
 }
 
 /* Prefetch distance in rows, along *axis; 0: none. */
@@ -195,10 +197,10 @@ const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s) {
     return NULL;
   const char *base = emit_affine(e, s->address);
   uint32_t name = e->next_id++;
+  const char *extent = emit_int(e, e->loop->extents[last]);
   buffer_printf(&e->levels.code[OUTER_LEVEL],
                 "const int64_t f%u = i%u + 1 < %s ? %s : 0;\n", name, last,
-                emit_int(e, e->loop->extents[last]),
-                emit_int(e, s->address->coef[last]));
+                extent, emit_int(e, s->address->coef[last]));
   return format(e, "__builtin_prefetch(p%u + %s + f%u + j, 0, %d);\n", s->input,
                 base, name, row > MAX_L1_ROW_BYTES ? 2 : 3);
 }

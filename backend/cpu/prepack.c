@@ -122,10 +122,10 @@ bool prepack_begin(Emitter *e, const GemmTiling *t, const Operand *o,
                         .offset = the_load(o->loop)->address->constant,
                         .prepack_pays = o->prepack_pays,
                         .packs_once = o->packs_once,
-                        .c_type = gemm_element_type(t->element_dtype),
-                        .panel_columns = emit_int(e, columns),
-                        .extent = emit_int(e, o->loop->extents[n_axis]),
-                        .depth = emit_int(e, t->depth)};
+                        .c_type = gemm_element_type(t->element_dtype)};
+  k.panel_columns = emit_int(e, columns);
+  k.extent = emit_int(e, o->loop->extents[n_axis]);
+  k.depth = emit_int(e, t->depth);
   elements = emit_extent_add(e, elements,
                              e->width); /* the last load reads beyond the end */
   if (has_nonfinite_flags(t)) {

@@ -34,9 +34,11 @@ static const char *trim_bound_expr(Emitter *e, const TrimBound *bound,
   int64_t t = outer ? bound->dividend.coef[outer - 1] : 0;
   const char *last = row ? row : (t > 0) == bound->is_lower ? "lo" : "(hi - 1)";
   const char *x = outer_affine(e, &bound->dividend, last);
-  if (bound->load)
-    x = format(e, "%s + %s * p%u[%s]", x, emit_int(e, bound->load_coef),
-               bound->load->input, outer_affine(e, bound->load->address, last));
+  if (bound->load) {
+    const char *coef = emit_int(e, bound->load_coef);
+    x = format(e, "%s + %s * p%u[%s]", x, coef, bound->load->input,
+               outer_affine(e, bound->load->address, last));
+  }
   return bound->divisor == 1
              ? x
              : format(e, "floor_div(%s, %s)", x, emit_int(e, bound->divisor));
@@ -64,9 +66,11 @@ static void emit_trim_bound(Emitter *e, Buffer *out, uint32_t at,
     emit_loosest_bound(e, out, at, bound, name);
     return;
   }
-  if (bound->exact_limit)
-    buffer_printf(out, "if (%s < %s)\n", emit_int(e, bound->largest_index),
+  if (bound->exact_limit) {
+    const char *index = emit_int(e, bound->largest_index);
+    buffer_printf(out, "if (%s < %s)\n", index,
                   emit_int(e, bound->exact_limit));
+  }
   buffer_printf(out, "{ const int64_t x = %s%s;\nif (x %s %s%u)\n%s%u = x; }\n",
                 trim_bound_expr(e, bound, NULL), bound->is_lower ? "" : " + 1",
                 bound->is_lower ? ">" : "<", name, at, name, at);

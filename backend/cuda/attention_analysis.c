@@ -346,8 +346,8 @@ static uint32_t add_reciprocal_scale(const Kernel *k, LoopNest *to,
   uint32_t size = add_op(k, to, PRIM_ABS, c, 0, 0);
   uint32_t small = add_op(k, to, PRIM_LT, size, add_number(k, to, 1e-30), 0);
   uint32_t large = add_op(k, to, PRIM_GT, size, add_number(k, to, 1e30), 0);
-  uint32_t less = add_op(k, to, PRIM_SELECT, large, add_number(k, to, 0x1p-90),
-                         add_number(k, to, 1));
+  uint32_t down = add_number(k, to, 0x1p-90), one = add_number(k, to, 1);
+  uint32_t less = add_op(k, to, PRIM_SELECT, large, down, one);
   return add_op(k, to, PRIM_SELECT, small, add_number(k, to, 0x1p90), less);
 }
 

@@ -28,12 +28,10 @@ static GemmAxisGroup axis_group(CudaWriter *w, const LoopNest *loop,
   GemmAxisGroup g = {.count = axes.count};
   for (uint32_t j = 0; j < axes.count; j++) {
     uint32_t v = axes.axes[j];
-    g.axes[j] = (GemmAxis){
-        .name = format(e, "i%u", v),
-        .extent = format(e, "%s", emit_int(e, loop->extents[v])),
-        .stride_a = stride_of(w, a, v),
-        .stride_b = stride_of(w, b, v),
-    };
+    g.axes[j].name = format(e, "i%u", v);
+    g.axes[j].extent = format(e, "%s", emit_int(e, loop->extents[v]));
+    g.axes[j].stride_a = stride_of(w, a, v);
+    g.axes[j].stride_b = stride_of(w, b, v);
   }
   return g;
 }
@@ -433,16 +431,15 @@ static ScoreProductSpec product_spec(CudaWriter *w, uint32_t product,
   const KernelOp *v = product == 0 ? t->load[ATTENTION_V] : NULL;
   const AxisList batch = {t->batch_count, t->batch}, m = {t->m_count, t->m},
                  terms = {t->k_count[product], t->k[product]};
-  return (ScoreProductSpec){
-      .batch = axis_group(w, loop, batch, a, NULL),
-      .m = axis_group(w, loop, m, a, NULL),
-      .k = axis_group(w, loop, terms, a, NULL),
-      .kv_batch = axis_group(w, loop, batch, b, v),
-      .n = kv_axis_group(w, t, loop, key),
-      .kv_k = axis_group(w, loop, terms, b, NULL),
-      .query = gemm_operand(w, a, put_query),
-      .key = gemm_operand(w, b, put_key),
-  };
+  ScoreProductSpec p = {.batch = axis_group(w, loop, batch, a, NULL)};
+  p.m = axis_group(w, loop, m, a, NULL);
+  p.k = axis_group(w, loop, terms, a, NULL);
+  p.kv_batch = axis_group(w, loop, batch, b, v);
+  p.n = kv_axis_group(w, t, loop, key);
+  p.kv_k = axis_group(w, loop, terms, b, NULL);
+  p.query = gemm_operand(w, a, put_query);
+  p.key = gemm_operand(w, b, put_key);
+  return p;
 }
 
 static void add_products(CudaWriter *w, AttentionKernelSpec *g) {
@@ -481,11 +478,11 @@ void attention_pass_put(CudaWriter *w, Buffer *before) {
                            .schedule = &t->s,
                            .name = w->pass->name,
                            .e = axis_group(w, last, axes[2], NULL, v),
-                           .value = gemm_operand(w, v, put_value_v),
                            .put_score = put_score,
                            .out_of_bounds_safe = is_bounds_safe(t),
                            .put_epilogue = put_epilogue,
                            .owner = w};
+  g.value = gemm_operand(w, v, put_value_v);
   add_products(w, &g);
   if (t->score_numbers || t->score_scale)
     g.put_number_check = put_number_check;

@@ -49,10 +49,12 @@ static GemmOperand gemm_operand(CudaWriter *w, const KernelOp *read,
   if (read->address->constant)
     o.pointer =
         format(e, "(%s + %s)", o.pointer, emit_int(e, read->address->constant));
-  for (; o.predicate_count < predicates->count; o.predicate_count++)
-    o.predicates[o.predicate_count] = (GemmPredicate){
-        emit_int(e, predicates->index[o.predicate_count].constant),
-        predicate_extent(w, predicates->extent[o.predicate_count])};
+  for (; o.predicate_count < predicates->count; o.predicate_count++) {
+    uint32_t k = o.predicate_count;
+    const char *start = emit_int(e, predicates->index[k].constant);
+    o.predicates[k] =
+        (GemmPredicate){start, predicate_extent(w, predicates->extent[k])};
+  }
   return o;
 }
 
@@ -165,7 +167,8 @@ static GemmIm2col im2col_coords(CudaWriter *w, const GemmPass *t) {
     const char *at = format(e, "i%u", p->m[j]);
     if (!p->is_batched && j + 1 == p->spatial_axes)
       at = format(e, "i%u %% %s", p->m[j], first);
-    to.coord[j] = format(e, "%s * %s + %s", at, emit_int(e, p->stride[j]),
+    const char *stride = emit_int(e, p->stride[j]);
+    to.coord[j] = format(e, "%s * %s + %s", at, stride,
                          emit_int(e, p->tensor_map.lower_corner[j]));
     to.offset[j] = p->k[j] == NO_AXIS ? "0"
                                       : format(e, "i%u * %s", p->k[j],
@@ -201,14 +204,14 @@ void gemm_pass_put(CudaWriter *w, Buffer *before) {
   GemmKernelSpec g = {.shape = &t->shape,
                       .schedule = &t->s,
                       .name = w->pass->name,
-                      .batch = axis_group(w, t, t->batch_count, t->batch),
-                      .m = axis_group(w, t, t->m_count, t->m),
-                      .n = axis_group(w, t, t->n_count, t->n),
-                      .k = axis_group(w, t, t->k_count, t->k),
-                      .a = gemm_operand(w, t->load_a, &t->predicates_a),
-                      .b = gemm_operand(w, t->load_b, &t->predicates_b),
                       .put_epilogue = put_epilogue,
                       .owner = w};
+  g.batch = axis_group(w, t, t->batch_count, t->batch);
+  g.m = axis_group(w, t, t->m_count, t->m);
+  g.n = axis_group(w, t, t->n_count, t->n);
+  g.k = axis_group(w, t, t->k_count, t->k);
+  g.a = gemm_operand(w, t->load_a, &t->predicates_a);
+  g.b = gemm_operand(w, t->load_b, &t->predicates_b);
   const AxisList axes[] = {
       {t->batch_count, t->batch}, {t->m_count, t->m}, {t->n_count, t->n}};
   if (!t->load_a)

@@ -184,12 +184,14 @@ static void put_strided_scan(LibraryKernelWriter *r, const PrefixSum *s,
   begin_pass(r, last ? "running sums across memory" : "sums of parts",
              LIBRARY_BLOCK_THREADS, ceil_div_i64(units, LIBRARY_BLOCK_THREADS),
              0);
-  buffer_printf(
-      &r->body, "ax_scan_columns<%s, %d>(%s, %s, %s, %s, %s, %s, %s, %s);\n",
-      s->element_traits, LIBRARY_BLOCK_THREADS, scan_from(r, s),
-      last ? scan_to(r, s) : "0", scratch_pointer(r, s->sum, sums),
-      int_param(r, s->outer), int_param(r, s->length), int_param(r, s->inner),
-      int_param(r, parts), int_param(r, chunk));
+  const char *from = scan_from(r, s), *to = last ? scan_to(r, s) : "0";
+  const char *totals = scratch_pointer(r, s->sum, sums);
+  const char *outer = int_param(r, s->outer), *length = int_param(r, s->length);
+  const char *inner = int_param(r, s->inner), *count = int_param(r, parts);
+  buffer_printf(&r->body,
+                "ax_scan_columns<%s, %d>(%s, %s, %s, %s, %s, %s, %s, %s);\n",
+                s->element_traits, LIBRARY_BLOCK_THREADS, from, to, totals,
+                outer, length, inner, count, int_param(r, chunk));
   end_pass(r);
 }
 
@@ -201,11 +203,12 @@ static void put_contiguous_scan(LibraryKernelWriter *r, const PrefixSum *s,
   begin_pass(r, last ? "running sums" : "sums of parts", (uint32_t)threads,
              s->outer * parts,
              8 * WARP + 8 * (tile + tile / SCAN_THREAD_ELEMENTS));
+  const char *from = scan_from(r, s), *to = last ? scan_to(r, s) : "";
+  const char *totals = scratch_pointer(r, s->sum, sums);
+  const char *length = int_param(r, s->length), *count = int_param(r, parts);
   buffer_printf(&r->body, "ax_scan_%s<%s, %d>(%s, %s%s%s, %s, %s, %s);\n",
-                last ? "lines" : "parts", s->element_traits, threads,
-                scan_from(r, s), last ? scan_to(r, s) : "", last ? ", " : "",
-                scratch_pointer(r, s->sum, sums), int_param(r, s->length),
-                int_param(r, parts), int_param(r, chunk));
+                last ? "lines" : "parts", s->element_traits, threads, from, to,
+                last ? ", " : "", totals, length, count, int_param(r, chunk));
   end_pass(r);
 }
 
@@ -273,15 +276,19 @@ static void bitonic_sort(LibraryKernelWriter *r, const SortSpec *o) {
   begin_pass(r, "lines sorted in shared memory", LIBRARY_BLOCK_THREADS,
              ceil_div_i64(lines, lines_per_block),
              padded_length * lines_per_block * item_bytes);
+  const char *count = int_param(r, lines);
+  const char *length = int_param(r, o->lines.length);
+  const char *inner = int_param(r, o->lines.inner);
+  const char *take = int_param(r, o->take);
+  const char *padded = int32_param(r, padded_length);
+  const char *per_block = int32_param(r, lines_per_block);
   buffer_printf(&r->body,
                 "ax_sort_short<%s, %s, %d, %s>(%s, %s, %s, %s, %s, %s, %s, %s, "
                 "%s);\n",
                 o->element_traits, o->wide_keys ? "ax_wide_item" : "ax_item",
                 LIBRARY_BLOCK_THREADS, o->want_indices ? "true" : "false",
-                input(r, 0), output(r), int_param(r, lines),
-                int_param(r, o->lines.length), int_param(r, o->lines.inner),
-                int_param(r, o->take), int32_param(r, padded_length),
-                int32_param(r, lines_per_block), int32_param(r, o->descending));
+                input(r, 0), output(r), count, length, inner, take, padded,
+                per_block, int32_param(r, o->descending));
   end_pass(r);
 }
 
@@ -300,14 +307,16 @@ static const char *radix_source(LibraryKernelWriter *r, const SortSpec *o,
                              source == KEYS_FROM_ELEMENTS
                                  ? NULL
                                  : scratch_pointer(r, "const ax_item", items));
-  if (source == KEYS_FROM_ITEMS)
-    return arena_printf(r->arena, "ax_from_items{%s, %s}",
-                        scratch_pointer(r, "const ax_item", items),
+  if (source == KEYS_FROM_ITEMS) {
+    const char *from = scratch_pointer(r, "const ax_item", items);
+    return arena_printf(r->arena, "ax_from_items{%s, %s}", from,
                         int_param(r, o->lines.length));
+  }
+  const char *length = int_param(r, o->lines.length);
+  const char *inner = int_param(r, o->lines.inner);
   const char *elements = arena_printf(
       r->arena, "ax_from_elements<%s>{%s, %s, %s, %s}", o->element_traits,
-      input(r, 0), int_param(r, o->lines.length), int_param(r, o->lines.inner),
-      int32_param(r, o->descending));
+      input(r, 0), length, inner, int32_param(r, o->descending));
   if (source == KEYS_FROM_ELEMENTS)
     return elements;
   return arena_printf(r->arena, "ax_from_upper<%s>{%s, %s}", o->element_traits,
@@ -316,18 +325,33 @@ static const char *radix_source(LibraryKernelWriter *r, const SortSpec *o,
 
 static const char *radix_destination(LibraryKernelWriter *r, const SortSpec *o,
                                      bool last, int64_t items) {
-  if (!last || o->items_offset >= 0)
-    return arena_printf(
-        r->arena, "ax_to_items{%s, %s}",
-        scratch_pointer(r, "ax_item", last ? o->items_offset : items),
-        int_param(r, o->lines.length));
+  if (!last || o->items_offset >= 0) {
+    const char *to =
+        scratch_pointer(r, "ax_item", last ? o->items_offset : items);
+    return arena_printf(r->arena, "ax_to_items{%s, %s}", to,
+                        int_param(r, o->lines.length));
+  }
+  const char *length = o->want_indices ? NULL : int_param(r, o->lines.length);
+  const char *take = int_param(r, o->take);
+  const char *inner = int_param(r, o->lines.inner);
   if (o->want_indices)
-    return arena_printf(r->arena, "ax_to_places{%s, %s, %s}", output(r),
-                        int_param(r, o->take), int_param(r, o->lines.inner));
+    return arena_printf(r->arena, "ax_to_places{%s, %s, %s}", output(r), take,
+                        inner);
   return arena_printf(r->arena, "ax_to_elements<%s>{%s, %s, %s, %s, %s}",
-                      o->element_traits, output(r), input(r, 0),
-                      int_param(r, o->lines.length), int_param(r, o->take),
-                      int_param(r, o->lines.inner));
+                      o->element_traits, output(r), input(r, 0), length, take,
+                      inner);
+}
+
+/* A pass over one digit of keys.  sizes: length, parts of a line, elements of a
+ * part. */
+static void put_digit_pass(LibraryKernelWriter *r, const char *function,
+                           const char *operands, const int64_t *sizes,
+                           int shift) {
+  const char *length = int_param(r, sizes[0]), *parts = int_param(r, sizes[1]);
+  const char *chunk = int_param(r, sizes[2]);
+  buffer_printf(&r->body, "%s<%d>(%s, %s, %s, %s, %s);\n", function,
+                LIBRARY_BLOCK_THREADS, operands, length, parts, chunk,
+                int32_param(r, shift));
 }
 
 /* LSD radix sort.  Each digit has passes that count the keys per part, and then
@@ -343,6 +367,7 @@ static void radix_sort(LibraryKernelWriter *r, const SortSpec *o) {
   int64_t key_buffers[] = {alloc_scratch(r, lines * n * 8),
                            alloc_scratch(r, lines * n * 8)};
   int passes = (int)ceil_div_i64(o->key_bits, 8);
+  const int64_t sizes[] = {n, parts, chunk};
   for (int pass = 0; pass < passes; pass++) {
     KeySource source = pass == 0   ? KEYS_FROM_ELEMENTS
                        : pass == 4 ? KEYS_FROM_UPPER_HALVES
@@ -351,11 +376,10 @@ static void radix_sort(LibraryKernelWriter *r, const SortSpec *o) {
     int shift = 32 + pass % 4 * 8;
     begin_pass(r, "digits counted", LIBRARY_BLOCK_THREADS, lines * parts,
                LIBRARY_BLOCK_THREADS / WARP * RADIX * 4);
-    buffer_printf(&r->body, "ax_digit_count<%d>(%s, %s, %s, %s, %s, %s);\n",
-                  LIBRARY_BLOCK_THREADS, radix_source(r, o, source, from),
-                  scratch_pointer(r, "uint32_t", counts), int_param(r, n),
-                  int_param(r, parts), int_param(r, chunk),
-                  int32_param(r, shift));
+    const char *keys = radix_source(r, o, source, from);
+    keys = arena_printf(r->arena, "%s, %s", keys,
+                        scratch_pointer(r, "uint32_t", counts));
+    put_digit_pass(r, "ax_digit_count", keys, sizes, shift);
     end_pass(r);
     put_prefix_sum(r, &(PrefixSum){"ax_of_u32", "uint32_t", "uint32_t", lines,
                                    RADIX * parts, 1, true, counts});
@@ -363,12 +387,11 @@ static void radix_sort(LibraryKernelWriter *r, const SortSpec *o) {
                RADIX_TILE_ITEMS * 8 +
                    (LIBRARY_BLOCK_THREADS / WARP * RADIX + 2 * RADIX + WARP) *
                        4);
-    buffer_printf(&r->body, "ax_digit_move<%d>(%s, %s, %s, %s, %s, %s, %s);\n",
-                  LIBRARY_BLOCK_THREADS, radix_source(r, o, source, from),
-                  radix_destination(r, o, pass + 1 == passes, to),
-                  scratch_pointer(r, "const uint32_t", counts), int_param(r, n),
-                  int_param(r, parts), int_param(r, chunk),
-                  int32_param(r, shift));
+    keys = radix_source(r, o, source, from);
+    const char *moved = radix_destination(r, o, pass + 1 == passes, to);
+    keys = arena_printf(r->arena, "%s, %s, %s", keys, moved,
+                        scratch_pointer(r, "const uint32_t", counts));
+    put_digit_pass(r, "ax_digit_move", keys, sizes, shift);
     end_pass(r);
   }
 }
@@ -408,15 +431,15 @@ static void put_topk_pass(LibraryKernelWriter *r, const SortSpec *o, int64_t n,
   begin_pass(r, last ? "the largest" : "the largest of parts",
              LIBRARY_BLOCK_THREADS, o->lines.outer * parts,
              TOPK_BUFFER_ITEMS * (o->wide_keys ? 16 : 8) + 16);
-  const char *from =
-      first
-          ? arena_printf(r->arena, "ax_top_element<%s, %s>{%s, %s}",
-                         o->element_traits, item, input(r, 0), int_param(r, n))
-          : arena_printf(
-                r->arena, "ax_top_item<%s>{%s, %s}", item,
-                scratch_pointer(r, arena_printf(r->arena, "const %s", item),
-                                items),
-                int_param(r, n));
+  const char *from;
+  if (first)
+    from = arena_printf(r->arena, "ax_top_element<%s, %s>{%s, %s}",
+                        o->element_traits, item, input(r, 0), int_param(r, n));
+  else {
+    from = scratch_pointer(r, arena_printf(r->arena, "const %s", item), items);
+    from = arena_printf(r->arena, "ax_top_item<%s>{%s, %s}", item, from,
+                        int_param(r, n));
+  }
   const char *to =
       !last ? arena_printf(r->arena, "ax_top_to_items<%s>{%s}", item,
                            scratch_pointer(r, item, items))
@@ -425,10 +448,11 @@ static void put_topk_pass(LibraryKernelWriter *r, const SortSpec *o, int64_t n,
           : arena_printf(r->arena, "ax_top_to_elements<%s>{%s, %s, %s}",
                          o->type, output(r), input(r, 0),
                          int_param(r, o->lines.length));
+  const char *length = int_param(r, n), *count = int_param(r, parts);
+  const char *part = int_param(r, chunk);
   buffer_printf(&r->body, "ax_top<%d, %d, %s>(%s, %s, %s, %s, %s, %s);\n",
                 LIBRARY_BLOCK_THREADS, TOPK_BUFFER_ITEMS, item, from, to,
-                int_param(r, n), int_param(r, parts), int_param(r, chunk),
-                int32_param(r, o->take));
+                length, count, part, int32_param(r, o->take));
   end_pass(r);
 }
 
@@ -500,9 +524,9 @@ static const char *row_key_source(LibraryKernelWriter *r, const char *items) {
   int64_t count = 1;
   for (uint32_t k = 0; k <= index->free_count; k++)
     count *= index->extents[k];
+  const char *length = int_param(r, added), *limit = int_param(r, rows);
   return arena_printf(r->arena, "ax_from_rows<%s>{%s, %s, %s, %s, %s}",
-                      memory_type(index->dtype), input(r, 1),
-                      int_param(r, added), int_param(r, rows),
+                      memory_type(index->dtype), input(r, 1), length, limit,
                       int_param(r, count), status_pointer(r));
 }
 
@@ -521,10 +545,11 @@ static bool scatter(LibraryKernelWriter *r, const AxisLines *l) {
     radix_sort(r, &o);
   begin_pass(r, "where rows begin", LIBRARY_BLOCK_THREADS,
              ceil_div_i64(rows + 1, LIBRARY_BLOCK_THREADS), 0);
+  const char *items = scratch_pointer(r, "const ax_item", o.items_offset);
+  const char *begins = scratch_pointer(r, "uint32_t", starts);
+  const char *row_count = int_param(r, rows);
   buffer_printf(&r->body, "ax_row_starts<%d>(%s, %s, %s, %s);\n",
-                LIBRARY_BLOCK_THREADS,
-                scratch_pointer(r, "const ax_item", o.items_offset),
-                scratch_pointer(r, "uint32_t", starts), int_param(r, rows),
+                LIBRARY_BLOCK_THREADS, items, begins, row_count,
                 int_param(r, n));
   end_pass(r);
   int64_t lanes = 1, count = rows * l->inner;
@@ -535,14 +560,14 @@ static bool scatter(LibraryKernelWriter *r, const AxisLines *l) {
   begin_pass(r, "rows added up", LIBRARY_BLOCK_THREADS,
              ceil_div_i64(count, LIBRARY_BLOCK_THREADS / lanes),
              lanes > 1 ? LIBRARY_BLOCK_THREADS * 8 : 0);
+  items = scratch_pointer(r, "const ax_item", o.items_offset);
+  begins = scratch_pointer(r, "const uint32_t", starts);
+  const char *elements = int_param(r, count);
   buffer_printf(
       &r->body,
       "ax_add_rows<ax_of_%s, %d, %lld>(%s, %s, %s, %s, %s, %s, %s);\n",
       dtype_info[t].name, LIBRARY_BLOCK_THREADS, (long long)lanes, input(r, 0),
-      input(r, 2), output(r),
-      scratch_pointer(r, "const ax_item", o.items_offset),
-      scratch_pointer(r, "const uint32_t", starts), int_param(r, count),
-      int_param(r, l->inner));
+      input(r, 2), output(r), items, begins, elements, int_param(r, l->inner));
   end_pass(r);
   r->out->check_count = 1;
   return true;

@@ -313,19 +313,21 @@ static const char *put_tile(NestWriter *p, const LoopNest *loop,
              *far0 = tile_begin(p, far), *near0 = tile_begin(p, near);
   AffineExpr rest = *s->address;
   rest.coef[near] = rest.coef[far] = 0;
-  buffer_printf(
-      &p->tiles,
-      "%s *const %s = (%s *)(ax_shared() + %lld);\n"
-      "{\n%s parts[%u];\n"
-      "#pragma unroll\n"
-      "for (int q = 0; q < %u; q++) {\n"
-      "const int r = t%u + q * %u;\n"
-      "parts[q] = %s + r < %s && %s + t%u < %s\n"
-      "? p%u[%s + %s * (%s + r) + %s + t%u] : %s(0);\n}\n",
-      t, name, t, (long long)p->shared_bytes, t, side / rows, side / rows,
-      last - 1, rows, far0, emit_int(e, loop->extents[far]), near0, last,
-      emit_int(e, loop->extents[near]), s->input, emit_affine(e, &rest),
-      emit_int(e, s->address->coef[far]), far0, near0, last, t);
+  const char *far_extent = emit_int(e, loop->extents[far]);
+  const char *near_extent = emit_int(e, loop->extents[near]);
+  const char *base = emit_affine(e, &rest);
+  const char *far_stride = emit_int(e, s->address->coef[far]);
+  buffer_printf(&p->tiles,
+                "%s *const %s = (%s *)(ax_shared() + %lld);\n"
+                "{\n%s parts[%u];\n"
+                "#pragma unroll\n"
+                "for (int q = 0; q < %u; q++) {\n"
+                "const int r = t%u + q * %u;\n"
+                "parts[q] = %s + r < %s && %s + t%u < %s\n"
+                "? p%u[%s + %s * (%s + r) + %s + t%u] : %s(0);\n}\n",
+                t, name, t, (long long)p->shared_bytes, t, side / rows,
+                side / rows, last - 1, rows, far0, far_extent, near0, last,
+                near_extent, s->input, base, far_stride, far0, near0, last, t);
   buffer_printf(&p->tiles,
                 "#pragma unroll\n"
                 "for (int q = 0; q < %u; q++)\n"

@@ -73,8 +73,9 @@ static const PartialReduction *partial_of(const CudaWriter *w,
 static const char *partial_index_expr(CudaWriter *w, const KernelOp *s,
                                       const PartialReduction *p) {
   Emitter *e = &w->e;
-  return format(e, "((const int64_t *)(scratch + %s))[%s]",
-                emit_int(e, p->index_offset), emit_affine(e, s->address));
+  const char *offset = emit_int(e, p->index_offset);
+  return format(e, "((const int64_t *)(scratch + %s))[%s]", offset,
+                emit_affine(e, s->address));
 }
 
 /* ---- accumulators ---- */

@@ -396,11 +396,12 @@ static void put_group_index(ThreadGroup *t) {
     int64_t all = emit_extent_mul(e, t->scratch_bytes,
                                   (int64_t)ROW_MAX_SCRATCH_BLOCKS * width);
     int64_t at = cuda_alloc_scratch_bytes(w, all);
+    const char *start = emit_int(e, at);
     buffer_printf(
         head,
         "char *const own = scratch + %s + ((int64_t)blockIdx.x * %u + "
         "slot) * %s;\n",
-        emit_int(e, at), width, emit_int(e, t->scratch_bytes));
+        start, width, emit_int(e, t->scratch_bytes));
     w->pass->max_grid_blocks = ROW_MAX_SCRATCH_BLOCKS;
   }
   w->pass->shared_bytes = shared_bytes;

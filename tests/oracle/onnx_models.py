@@ -28,7 +28,8 @@ def by_reference(model, arrays):
 
 
 def by_runtime(model, arrays):
-    """For what the reference evaluator lacks: a Scan backwards."""
+    """For what the reference evaluator lacks: a Scan backwards, unsorted
+    columns of Unique, a region outside of the input of Resize."""
     import onnxruntime
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -487,3 +488,169 @@ save("rotary",
      [weight("cos", 9, 4), weight("sin", 9, 4), weight("cos3", 9, 3),
       weight("sin3", 9, 3)],
      {"x": normal(2, 5, 24), "at": rng.integers(0, 9, (2, 5))}, opset=23)
+
+
+def as_floats(*names):
+    """Nodes that put results one after another into y, as floats."""
+    nodes = []
+    for name in names:
+        nodes += [n("Cast", [name], [name + "_f"], to=T.FLOAT),
+                  n("Reshape", [name + "_f", "flat"], [name + "_l"])]
+    return nodes + [n("Concat", [name + "_l" for name in names], ["y"], axis=0)]
+
+
+def random_after(seed):
+    """The models below do not change those above."""
+    global rng
+    rng = np.random.default_rng(seed)
+
+
+# results of sizes that depend on data
+random_after(8)
+save("selection",
+     [n("NonZero", ["x"], ["places"]),
+      n("Greater", ["row", "half"], ["large"]),
+      n("Compress", ["x", "large"], ["kept"], axis=1),
+      n("Unique", ["x"], ["u", "first", "inverse", "counts"]),
+      n("Unique", ["x"], ["v", "v_first", "v_inverse", "v_counts"], axis=1,
+        sorted=0),
+      n("NonMaxSuppression",
+        ["boxes", "scores", "most", "overlap", "least"], ["best"]),
+      n("Range", ["zero", "k", "one"], ["r"]),
+      n("Cast", ["r"], ["r_f"], to=T.FLOAT),
+      n("Unsqueeze", ["k", "flat_axis"], ["k1"]),
+      n("ConstantOfShape", ["k1"], ["c"],
+        value=nh.from_array(np.array([2], np.float32))),
+      n("Mul", ["r_f", "c"], ["m"]),
+      n("TopK", ["row", "k1"], ["top", "top_at"])] +
+     as_floats("places", "kept", "u", "first", "inverse", "counts", "v",
+               "v_first", "v_inverse", "v_counts", "best", "m", "top"),
+     {"x": (T.FLOAT, [3, 4]), "row": (T.FLOAT, [4]),
+      "boxes": (T.FLOAT, ["batch", "n", 4]),
+      "scores": (T.FLOAT, ["batch", 2, "n"]),
+      "k": (T.INT64, [])},
+     [ints("flat", -1), ints("flat_axis", 0), ints("most", 3),
+      nh.from_array(np.array([0.4], np.float32), "overlap"),
+      nh.from_array(np.array([0.1], np.float32), "least"),
+      nh.from_array(np.array([0.0], np.float32), "half"),
+      nh.from_array(np.array(0, np.int64), "zero"),
+      nh.from_array(np.array(1, np.int64), "one")],
+     {"x": np.array([[1, 0, 1, 2], [0, 3, 0, 2], [1, 0, 1, 0]], np.float32),
+      "row": np.array([1, -1, 2, 3], np.float32),
+      "boxes": np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 5, 5],
+                          [5, 5, 3, 3], [8, 8, 9, 9]]], np.float32),
+      "scores": np.array([[[.9, .8, .7, .7, .05], [.2, .3, .3, .9, .8]]],
+                         np.float32),
+      "k": np.array(3, np.int64)}, opset=18, evaluate=by_runtime)
+
+save("images",
+     [n("RoiAlign", ["x", "rois", "which"], ["fixed"], output_height=2,
+        output_width=3, sampling_ratio=2, spatial_scale=0.5),
+      n("RoiAlign", ["x", "rois", "which"], ["adaptive"], output_height=2,
+        output_width=2, spatial_scale=1.0,
+        coordinate_transformation_mode="output_half_pixel"),
+      n("DeformConv", ["x", "kernel", "offset", "bias"], ["deformed"],
+        pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+      n("MaxPool", ["x"], ["pooled", "at"], kernel_shape=[2, 2],
+        strides=[2, 2]),
+      n("MaxUnpool", ["pooled", "at"], ["unpooled"], kernel_shape=[2, 2],
+        strides=[2, 2]),
+      n("Reshape", ["x", "columns"], ["patches"]),
+      n("Col2Im", ["patches", "image", "block"], ["image_of"]),
+      n("AffineGrid", ["theta", "size"], ["grid"]),
+      n("CenterCropPad", ["x", "target"], ["centered"], axes=[2, 3]),
+      n("Resize", ["x", "roi", "", "target4"], ["cropped"], mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize",
+        extrapolation_value=5.0)] +
+     as_floats("fixed", "adaptive", "deformed", "at", "unpooled", "image_of",
+               "grid", "centered", "cropped"),
+     {"x": (T.FLOAT, [2, 2, 4, 4]), "rois": (T.FLOAT, [3, 4]),
+      "which": (T.INT64, [3]), "offset": (T.FLOAT, [2, 18, 4, 4]),
+      "theta": (T.FLOAT, [1, 2, 3])},
+     [weight("kernel", 3, 2, 3, 3), weight("bias", 3), ints("flat", -1),
+      ints("columns", 2, 8, 4), ints("image", 3, 3), ints("block", 2, 2),
+      ints("size", 1, 1, 2, 3), ints("target", 3, 6),
+      ints("target4", 2, 2, 3, 3),
+      nh.from_array(np.array([0, 0, .1, -.2, 1, 1, .8, 1], np.float32), "roi")],
+     {"x": normal(2, 2, 4, 4),
+      "rois": np.array([[0, 0, 3, 3], [1, .5, 4, 5], [0, 1, 7, 2]], np.float32),
+      "which": np.array([0, 1, 0], np.int64), "offset": normal(2, 18, 4, 4),
+      "theta": normal(1, 2, 3)}, opset=20, evaluate=by_runtime)
+
+save("states",
+     [n("LinearAttention", ["q", "k", "v", "past", "decay", "beta"],
+        ["a", "after"], q_num_heads=4, kv_num_heads=2),
+      n("CausalConvWithState", ["x", "kernel", "bias"],
+        ["conv", "rest"], activation="silu"),
+      n("TensorScatter", ["cache", "update", "write"], ["scattered"],
+        mode="circular"),
+      n("SwiGLU", ["x", "x"], ["gated"])] +
+     as_floats("a", "after", "conv", "rest", "scattered", "gated"),
+     {"q": (T.FLOAT, ["batch", 3, 8]), "k": (T.FLOAT, ["batch", 3, 4]),
+      "v": (T.FLOAT, ["batch", 3, 6]), "past": (T.FLOAT, ["batch", 2, 2, 3]),
+      "decay": (T.FLOAT, ["batch", 3, 4]), "beta": (T.FLOAT, ["batch", 3, 2]),
+      "x": (T.FLOAT, ["batch", 2, "steps"]),
+      "cache": (T.FLOAT, ["batch", 4, 2]), "update": (T.FLOAT, ["batch", 2, 2]),
+      "write": (T.INT64, ["batch"])},
+     [weight("kernel", 2, 1, 3), weight("bias", 2), ints("flat", -1)],
+     {"q": normal(2, 3, 8), "k": normal(2, 3, 4), "v": normal(2, 3, 6),
+      "past": normal(2, 2, 2, 3), "decay": -abs(normal(2, 3, 4)),
+      "beta": abs(normal(2, 3, 2)), "x": normal(2, 2, 5),
+      "cache": normal(2, 4, 2),
+      "update": normal(2, 2, 2), "write": np.array([1, 3], np.int64)},
+     opset=28)
+
+
+def opset6(model, arrays):
+    x, = arrays.values()
+    values = {i.name: nh.to_array(i)[:, None, None]
+              for i in model.graph.initializer}
+    y = (x - values["mean"]) / np.sqrt(values["variance"] + 1e-5)
+    y = y * values["scale"] + values["bias"]
+    y = np.where(y < 0, y * values["slope"], y)
+    return [y + values["shift"]]
+
+
+# axes of the second operand stand at an axis of the first one
+save("opset6",
+     [n("BatchNormalization", ["x", "scale", "bias", "mean", "variance"],
+        ["a"], is_test=1),
+      n("PRelu", ["a", "slope"], ["b"]),
+      n("Add", ["b", "shift"], ["y"], broadcast=1, axis=1)],
+     {"x": (T.FLOAT, ["batch", 3, 2, 3])},
+     [weight("scale", 3), weight("bias", 3), weight("mean", 3),
+      nh.from_array(np.array([1, 2, 3], np.float32), "variance"),
+      weight("slope", 3), weight("shift", 3)],
+     {"x": normal(2, 3, 2, 3)}, opset=6, evaluate=opset6)
+
+# sizes that are computed in floats, as exporters of upsampling do
+save("computed",
+     [n("Shape", ["x"], ["s"]),
+      n("Slice", ["s", "two", "four"], ["hw"]),
+      n("Cast", ["hw"], ["hw_f"], to=T.FLOAT),
+      n("Mul", ["hw_f", "ratio"], ["larger"]),
+      n("Floor", ["larger"], ["floor"]),
+      n("Cast", ["floor"], ["target"], to=T.INT64),
+      n("Slice", ["s", "zero", "two"], ["nc"]),
+      n("Concat", ["nc", "target"], ["sizes"], axis=0),
+      n("Resize", ["x", "", "", "sizes"], ["a"], mode="nearest",
+        coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+      n("Neg", ["minus"], ["rank"]),
+      n("ConstantOfShape", ["rank"], ["ones"],
+        value=nh.from_array(np.array([1], np.int64))),
+      n("Expand", ["a", "ones"], ["y"])],
+     {"x": (T.FLOAT, [1, 2, 3, 4])},
+     [ints("zero", 0), ints("two", 2), ints("four", 4), ints("minus", -4),
+      nh.from_array(np.array([2.0, 1.5], np.float32), "ratio")],
+     {"x": normal(1, 2, 3, 4)})
+
+# torch.roll along an axis whose size is a name
+save("rolled",
+     [n("Shape", ["x"], ["size"], start=1, end=2),
+      n("Mod", ["minus", "size"], ["last"]),
+      n("Slice", ["x", "zero", "last", "one"], ["a"]),
+      n("Slice", ["x", "last", "size", "one"], ["b"]),
+      n("Concat", ["b", "a"], ["y"], axis=1)],
+     {"x": (T.FLOAT, ["batch", "n"])},
+     [ints("zero", 0), ints("one", 1), ints("minus", -1)],
+     {"x": normal(2, 5)})

@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
-"""Runs the node cases of onnx's backend tests through `axon import`.
+"""Runs cases of onnx's backend tests through `axon import`.
 
   python3 -m venv V; V/bin/pip install onnx numpy
-  V/bin/python tests/oracle/onnx_node_tests.py [--axon ./axon] [FILTER]
+  V/bin/python tests/oracle/onnx_node_tests.py [--axon ./axon] [--kind KIND]
+      [FILTER]
+
+KIND is node (default), pytorch-operator, pytorch-converted, simple or light.
 
 Prints each case that is not skipped and does not pass (with -v, its message),
 then the numbers.  Cases with types that Axon does not have (strings, sequences,
 optionals, 4- and 8-bit floats, wide unsigned and 16-bit integers) and with
 other domains are skipped.  Inputs that decide shapes, such as the axes of a
-reduction, become constants of the model."""
+reduction, become constants of the model; also in the cases whose operator is
+replaced by its definition (`_expanded`)."""
 import argparse, collections, os, re, subprocess, tempfile, warnings
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import onnx
+import onnx.backend.test
 from onnx import TensorProto as T
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
 
 warnings.simplefilter("ignore")
 TYPES = {T.FLOAT: "f32", T.UINT8: "u8", T.INT8: "i8", T.INT32: "i32",
@@ -67,16 +74,58 @@ def close(got, want, rtol, atol):
     return None if ok else "values differ"
 
 
-def run_case(case, axon, folder):
-    model = case.model
+def read_tensors(folder, what, count):
+    """The tensors of a data set that lies in files."""
+    tensors = [onnx.TensorProto() for _ in range(count)]
+    for i, tensor in enumerate(tensors):
+        with open(os.path.join(folder, f"{what}_{i}.pb"), "rb") as f:
+            tensor.ParseFromString(f.read())
+    return tensors
+
+
+def read_case(case):
+    """The model of a case, and the inputs and outputs of its first data set."""
+    if case.model:
+        return case.model, *case.data_sets[0]
+    model = onnx.load(os.path.join(case.model_dir, "model.onnx"))
+    data = os.path.join(case.model_dir, "test_data_set_0")
+    known = {i.name for i in model.graph.initializer}
+    inputs = [i for i in model.graph.input if i.name not in known]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    return (model, read_tensors(data, "input", len(inputs)),
+            read_tensors(data, "output", len(model.graph.output)))
+
+
+def light_cases():
+    """The models of the package without their weights, which are constants.
+    Their outputs belong to the input that its test runner makes."""
+    from onnx.backend.test.runner import Runner
+    folder = os.path.join(os.path.dirname(onnx.backend.test.__file__), "data")
+    for case in load_model_tests(kind="real"):
+        path = os.path.join(folder, "light", os.path.basename(case.url))
+        model = onnx.load(path)
+        known = {i.name for i in model.graph.initializer}
+        inputs = [Runner.generate_dummy_data(i) for i in model.graph.input
+                  if i.name not in known]
+        output = onnx.TensorProto()
+        with open(path[:-len(".onnx")] + "_output_0.pb", "rb") as f:
+            output.ParseFromString(f.read())
+        yield TestCase(case.name, case.model_name, None, None, model,
+                       [(inputs, [output])], case.kind, case.rtol, case.atol)
+
+
+def run_case(case, base, axon, folder):
+    model, inputs, outputs = read_case(case)
     reason = skip_reason(model)
     if reason:
         return "skip", reason
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, "case.onnx")
-    inputs, outputs = case.data_sets[0]
     infos = list(model.graph.input)
     static = static_names(model)
+    if base is not case:
+        static |= static_names(base.model)
     arguments, constants = [], []
     for i, (info, value) in enumerate(zip(infos, inputs)):
         if isinstance(value, onnx.TensorProto):
@@ -89,12 +138,14 @@ def run_case(case, axon, folder):
             arguments.append(f'(load "in{i}.npy")')
     model.graph.initializer.extend(constants)
     onnx.save(model, path)
-    env = dict(os.environ, AXON_TARGET="reference", NO_COLOR="1")
+    env = dict(os.environ, NO_COLOR="1")
+    if case.kind == "node":
+        env["AXON_TARGET"] = "reference"
 
     def call(*words):
         try:
             p = subprocess.run([axon, *words], cwd=folder, env=env, text=True,
-                               capture_output=True, timeout=60)
+                               capture_output=True, timeout=100)
         except subprocess.TimeoutExpired:
             return 124, "timeout"
         return p.returncode, p.stdout + p.stderr
@@ -128,17 +179,21 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--axon", default="./axon")
     p.add_argument("-v", action="store_true")
+    p.add_argument("--kind", default="node")
     p.add_argument("--jobs", type=int, default=2)
     p.add_argument("filter", nargs="?", default="")
     o = p.parse_args()
-    from onnx.backend.test.loader import load_model_tests
-    cases = [c for c in load_model_tests(kind="node") if re.search(o.filter, c.name)]
+    cases = (list(light_cases()) if o.kind == "light"
+             else load_model_tests(kind=o.kind))
     axon = os.path.realpath(o.axon)
+    by_name = {c.name: c for c in cases}
+    cases = [c for c in cases if re.search(o.filter, c.name)]
     counts, reasons, ops = (collections.Counter() for _ in range(3))
     with tempfile.TemporaryDirectory() as top, \
             ThreadPoolExecutor(o.jobs) as pool:
         def one(c):
-            return c, run_case(c, axon, os.path.join(top, c.name))
+            base = by_name.get(re.sub("_expanded.*", "", c.name), c)
+            return c, run_case(c, base, axon, os.path.join(top, c.name))
         for c, (result, detail) in pool.map(one, cases):
             counts[result] += 1
             if result == "skip":
