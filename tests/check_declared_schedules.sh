@@ -83,6 +83,35 @@ END
 [ "$(grep -c E0523 out)" = 1 ] && grep -q '300' out ||
   fail "a second declaration: $(cat out)"
 
+# Accumulators of rows, and the ends of runs, in the rest behind the last tile;
+# vectors of one lane; a head that ends before the number of a loop nest.
+cat >rest.axn <<'END'
+val x : f32[513, 16] = for i < 513, j < 16 => f32 ((i * 7 + j * 5) % 16)
+val a : f32[20, 17] = for i < 20, j < 17 => f32 ((i + j) % 5)
+val b = for i < 300, j < 50 => u8 (i * j % 11)
+fun best x = map argmax x
+schedule best =
+  tasks i0 ROWS; width HALF
+  1: tile i1 2 peel; unroll i1; order i1.1, i0; tile i0 HALF peel;
+     order i1.1, i0.1, i1, i0; lanes i0; tile i0.1 4 peel; unroll i0.1
+fun row x = map sum x
+schedule row =
+  tasks i0
+  1: tile i1 4 peel; tile i1 2; run i1.1
+fun cube x = pow x 3
+schedule cube =
+  tasks i0 64; width 1
+  1: tile i0 1 peel; lanes i0
+do print (best x)
+do print (row a)
+do print (cube b)
+END
+sed -i "s/HALF/$half/g; s/ROWS/$((4 * half - 1))/" rest.axn
+sed '/^schedule/d; /^  /d' rest.axn >chosen.axn
+"$AXON" chosen.axn >expected && "$AXON" rest.axn >out 2>&1
+cmp -s expected out || fail "rest: $(diff expected out | head -9)"
+"$AXON" plan rest.axn 2>&1 | grep 'not used' && fail 'rest.axn has no schedule'
+
 # Wrong declarations: an error with its place.
 while IFS='|' read -r line message; do
   { cat head.axn; printf '%b\n' "$line"; } >wrong.axn

@@ -124,6 +124,12 @@ static const char *next_count(NestWriter *w, uint32_t depth,
   return counts(w, depth, s) ? format(w->e, ", n%u++", depth) : "";
 }
 
+/* The end of an iteration of a loop, which may be a run. */
+static void end_run(NestWriter *w, uint32_t depth, const NestState *s) {
+  if (w->nest->loops[depth].is_run && !s->is_result)
+    nest_flush_run(w);
+}
+
 /* The iterations of loop `depth` that fill no tile: a loop over its inner piece
  * in place of both. */
 static void write_rest(NestWriter *w, uint32_t depth, uint32_t inner,
@@ -131,10 +137,13 @@ static void write_rest(NestWriter *w, uint32_t depth, uint32_t inner,
   const NestLoop *l = &w->nest->loops[inner];
   NestState s = *from;
   AxisRange *r = &s.axes[l->axis];
-  /* terms have the first part, and each row has its own sum */
-  bool is_row = !l->has_accumulators && counts(w, inner, from);
+  /* Terms have the first part, and each row has its own sum.  The lanes that
+   * are left follow the rows that the next outer piece has counted. */
+  bool is_lanes = l->run == NEST_LANES;
+  uint32_t row = is_lanes ? nest_find(w->nest, l->axis, 1) : inner;
+  bool is_row = !nest_axis_is_reduced(w->nest, l->axis) && counts(w, row, from);
   *r = (AxisRange){at, end, .single = inner, .is_counted = is_row};
-  if (l->run == NEST_LANES) {
+  if (is_lanes) {
     buffer_printf(w->out, "if (%s < %s) {\n", at, end);
     nest_write_loops(w, depth + 1, &s);
     buffer_puts(w->out, "}\n");
@@ -149,10 +158,13 @@ static void write_rest(NestWriter *w, uint32_t depth, uint32_t inner,
   if (w->nest->loads_masked && l->axis == w->nest->stream.row_axis)
     nest_write_inside(w, false);
   nest_write_loops(w, depth + 1, &s);
+  end_run(w, inner, from);
   buffer_puts(w->out, "}\n");
   uint32_t next = nest_inner(w->nest, inner);
-  if (next != NO_LOOP && l->step > 1)
+  if (next != NO_LOOP && l->step > 1) {
     write_rest(w, depth, next, from, at, end);
+    end_run(w, inner, from);
+  }
 }
 
 /* ---- loops ---- */
@@ -253,8 +265,7 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
     write_versions(w, depth, &s, at, end);
   else
     nest_enter(w, depth, &s, at, w->nest->loads_masked && is_exact(w, depth));
-  if (l->is_run && !s.is_result)
-    nest_flush_run(w);
+  end_run(w, depth, from);
   buffer_puts(w->out, "}\n");
 }
 
