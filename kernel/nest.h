@@ -191,6 +191,8 @@ void nest_verify_chosen(const Nest *n, const char *refusal);
 
 /* Prints the steps of the schedule from number `from` on, separated by "; ". */
 void nest_print_schedule(Buffer *out, const Nest *n, uint32_t from);
+/* Prints one loop, such as "for i1 times 8 lanes less". */
+void nest_print_loop(Buffer *out, const Nest *n, uint32_t at);
 /* Prints the nest, a line for each loop. */
 void nest_print(Buffer *out, const Nest *n);
 /* Applies the steps of a schedule in text to a new nest, up to the end of the

@@ -261,27 +261,32 @@ static void print_flattened(Buffer *out, const Nest *n) {
   buffer_puts(out, "\n");
 }
 
+void nest_print_loop(Buffer *out, const Nest *n, uint32_t at) {
+  const NestLoop *l = &n->loops[at];
+  NestPiece piece = {l->axis, nest_piece(n, at)};
+  buffer_puts(out, "for ");
+  print_piece(out, n, piece);
+  if (l->step > 1)
+    buffer_printf(out, " by %lld", (long long)l->step);
+  if (l->count)
+    buffer_printf(out, " times %lld", (long long)l->count);
+  buffer_puts(out, run_word(l));
+  if (l->has_accumulators)
+    buffer_puts(out, " parts");
+  if (l->is_run)
+    buffer_puts(out, " run f64");
+  if (has_tail(n, at))
+    buffer_printf(out, " %s", tail_words[l->tail]);
+}
+
 void nest_print(Buffer *out, const Nest *n) {
   uint32_t scope = nest_accumulator_depth(n);
   for (uint32_t j = 0; j < n->loop_count; j++) {
-    const NestLoop *l = &n->loops[j];
-    NestPiece piece = {l->axis, nest_piece(n, j)};
     if (j == scope)
       buffer_printf(out, "%*ssums[%lld]\n", (int)(2 * j), "",
                     (long long)nest_accumulators(n));
-    buffer_printf(out, "%*sfor ", (int)(2 * j), "");
-    print_piece(out, n, piece);
-    if (l->step > 1)
-      buffer_printf(out, " by %lld", (long long)l->step);
-    if (l->count)
-      buffer_printf(out, " times %lld", (long long)l->count);
-    buffer_puts(out, run_word(l));
-    if (l->has_accumulators)
-      buffer_puts(out, " parts");
-    if (l->is_run)
-      buffer_puts(out, " run f64");
-    if (has_tail(n, j))
-      buffer_printf(out, " %s", tail_words[l->tail]);
+    buffer_printf(out, "%*s", (int)(2 * j), "");
+    nest_print_loop(out, n, j);
     buffer_puts(out, "\n");
   }
   print_flattened(out, n);

@@ -100,8 +100,8 @@ schedule row =
   1: tile i1 4 peel; tile i1 2; run i1.1
 fun cube x = pow x 3
 schedule cube =
-  tasks i0 64; width 1
-  1: tile i0 1 peel; lanes i0
+  tasks i0, i1 64; width 1
+  1: tile i1 1 peel; lanes i1
 do print (best x)
 do print (row a)
 do print (cube b)
@@ -209,7 +209,41 @@ said 'for i1.1 by' plan --stage nest row.axn
 [ "$(grep -c '^ *for' out)" = 3 ] && grep -qx '  for i1' out ||
   fail "nest:0: $(cat out)"
 said 'for i1 times 32 threads' plan --target cuda:sm_90a --stage nest gpu.axn
-said '--stage must be specs, nest or nest:K' plan --stage nest:x row.axn
+said '--stage must be specs, facts' plan --stage nest:x row.axn
+said 'specs, facts, schedule, nest' dump --stage nest:x row.axn
+said '--entry is for --stage=graph' dump --stage facts --entry f row.axn
+cat >facts.axn <<'END'
+val x : f32[70, 130] = normal (key 1) [70, 130]
+val w : f32[130, 40] = normal (key 2) [130, 40]
+do print (map (fn r => sum r + sum (r * r)) x)
+do print (x @ w)
+END
+# `axon dump` runs no kernel, and prints the stages that `axon plan` prints.
+for stage in specs facts schedule nest nest:1 lowered code; do
+  "$AXON" plan --stage $stage facts.axn >planned
+  "$AXON" dump --stage $stage facts.axn >out 2>&1 || fail "$stage: $(cat out)"
+  cmp -s planned out || fail "dump $stage: $(diff planned out | head -5)"
+done
+"$AXON" plan --schedule facts.axn >planned
+cmp -s planned <("$AXON" dump --stage schedule facts.axn) ||
+  fail '--stage=schedule is not --schedule'
+said 'matrix product: %0 (of i0, i2) * %1 (of i1, i2)' \
+  dump --stage facts facts.axn
+said 'reads in0: 130 along i0, 1 along i2' dump --stage facts facts.axn
+said 'local0.0[0]: a vector' dump --stage lowered facts.axn
+said '] = %1: a vector' dump --stage lowered facts.axn
+said 'by gemm' dump --stage lowered facts.axn
+said 'int kernel(void *const *p' dump --stage code facts.axn
+# Axes have the numbers of the program in each stage, also if a schedule
+# reorders them.
+cat >axes.axn <<'END'
+fun f (x : f32[n, m]) = transpose x * 2.0 + 1.0
+schedule f = tasks i1, i0; width 1; 1:
+do print (f (for i < 30, j < 50 => f32 (i + 2 * j)))
+END
+for stage in specs lowered; do
+  said '[i1 + 30*i0]' dump --stage $stage axes.axn
+done
 
 # ---- axon build ----
 cat >build.axn <<'END'

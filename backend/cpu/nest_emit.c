@@ -700,6 +700,8 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   set_addresses(w, true, !separate);
   if (e->failed)
     return;
+  if (e->emitted->lowered && !e->emitted->lowered[at])
+    e->emitted->lowered[at] = emit_lowered_text(e, n);
   emit_body(w);
   if (!separate) {
     emit_results(w);
