@@ -146,6 +146,7 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_BLOCKS:
   case STEP_THREADS:
   case STEP_SHARED:
+  case STEP_INTERLEAVE:
   case NEST_STEP_COUNT:
     break;
   }
@@ -292,6 +293,8 @@ void nest_print(Buffer *out, const Nest *n) {
   print_flattened(out, n);
   if (n->shared_axis != NO_LOOP)
     buffer_printf(out, "shared i%u\n", n->names[n->shared_axis]);
+  if (n->interleaved_axis != NO_LOOP)
+    buffer_printf(out, "interleave i%u\n", n->names[n->interleaved_axis]);
   const NestStream *t = &n->stream;
   if (t->row_axis != NO_LOOP)
     buffer_printf(out, "stream i%u: %lld*i%u + %lld*i%u\n",

@@ -112,6 +112,35 @@ sed '/^schedule/d; /^  /d' rest.axn >chosen.axn
 cmp -s expected out || fail "rest: $(diff expected out | head -9)"
 "$AXON" plan rest.axn 2>&1 | grep 'not used' && fail 'rest.axn has no schedule'
 
+# Interleaved stores, with a rest of each vector.
+cat >woven.axn <<'END'
+val a : f32[64, 75] =
+  cumsum ~axis:1 (for i < 64, j < 75 => f32 ((i + 2 * j) % 17))
+fun two (a : f32[h, w]) = for y < h, x < w, c < 2 => f16 a.[y, x] + f16 c
+fun bytes (a : f32[h, w]) = for y < h, x < w, c < 3 => u8 a.[y, x] + u8 c
+fun four (a : f32[h, w]) = for y < h, x < w, c < 4 => f64 a.[y, x] - f64 c
+schedule two =
+  tasks i0 1000, i1 2; width HALF
+  1: unroll i1; tile i0 HALF peel; order i0.1, i1, i0; lanes i0; interleave i1
+schedule bytes =
+  tasks i0 1000, i1 3; width HALF
+  1: unroll i1; tile i0 HALF peel; order i0.1, i1, i0; lanes i0; interleave i1
+schedule four =
+  tasks i0 1000, i1 4; width HALF
+  1: unroll i1; tile i0 HALF peel; order i0.1, i1, i0; lanes i0; interleave i1
+do print (two a)
+do print (bytes a)
+do print (four a)
+END
+sed -i "s/HALF/$half/g" woven.axn
+sed '/^schedule/d; /^  [t1]/d' woven.axn >chosen.axn
+"$AXON" chosen.axn >expected && "$AXON" woven.axn >out 2>&1
+cmp -s expected out || fail "woven: $(diff expected out | head -9)"
+"$AXON" plan --code woven.axn >out 2>&1
+for name in stw2_f16 stw3_u8 stw4_f64; do
+  grep -q "$name" out || fail "no $name: $(grep 'not used' out)"
+done
+
 # Wrong declarations: an error with its place.
 while IFS='|' read -r line message; do
   { cat head.axn; printf '%b\n' "$line"; } >wrong.axn

@@ -294,8 +294,10 @@ static void write_unrolled(NestWriter *w, uint32_t depth, const NestState *s) {
   bool is_inner = nest_inner(w->nest, depth) == NO_LOOP,
        is_tile = nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 1) !=
                  NO_LOOP,
-       is_bound = is_tile && !r->is_full && !masks_lanes(w, l->axis) &&
-                  w->clamped != depth;
+       is_whole = w->nest->spec->extents[l->axis] == l->count &&
+                  !loop_is_trimmed(w->nest->spec, l->axis),
+       is_bound = is_tile && !is_whole && !r->is_full &&
+                  !masks_lanes(w, l->axis) && w->clamped != depth;
   if (!is_bound)
     buffer_printf(w->out, "#pragma GCC unroll %lld\n", (long long)l->count);
   buffer_printf(w->out, "for (int n%u = 0; n%u < %lld%s; n%u++) {\n", depth,
@@ -545,8 +547,8 @@ static void emit_body(NestWriter *w) {
       else if (e->vector_axis == NO_AXIS)
         emit_scalar_output(e, out, f, emit_scalar(e, f->output->value_op));
       else
-        emit_output_store(
-            e, out, f,
+        nest_store_vector(
+            w, out, f,
             emit_store_value(e, f->output->value_op, f->output->dtype),
             !masked);
     }
@@ -719,6 +721,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   for (uint32_t j = 0; j < NEST_CODE_COUNT; j++)
     if (w->codes[j].is_used)
       emit_append(out, &w->codes[j].levels[OUTER_LEVEL]);
+  nest_declare_interleaved(w);
   if (jammed != NO_AXIS)
     unroll_and_jam_begin(e, out);
   nest_write_loops(w, 0, &s);

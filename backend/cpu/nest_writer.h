@@ -90,6 +90,12 @@ void nest_accumulate(NestWriter *w, Buffer *out, const Accumulator *f,
                      bool is_masked);
 void nest_store_sum(NestWriter *w, Buffer *out, const Accumulator *f,
                     bool is_full);
+/* Stores a vector of an output, or its first `rest` lanes.  Full vectors of an
+ * interleaved loop are kept until its last iteration, which stores them. */
+void nest_store_vector(NestWriter *w, Buffer *out, const Accumulator *f,
+                       const char *x, bool is_full);
+/* Declares the vectors that are kept. */
+void nest_declare_interleaved(const NestWriter *w);
 /* The accumulator of the current iteration. */
 const char *nest_sum_name(NestWriter *w, const Accumulator *f);
 

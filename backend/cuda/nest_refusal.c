@@ -123,6 +123,10 @@ static const char *check_sizes(const NestCheck *c) {
 static const char *check_lanes(const NestCheck *c) {
   const Nest *n = c->nest;
   uint32_t lanes = nest_lanes(n), max = cuda_max_vector(c->pass->k);
+  if (nest_interleaved(n) != NO_LOOP)
+    return refuse(c, nest_interleaved(n),
+                  "cannot be interleaved: only CPUs store vectors so: use "
+                  "lanes along the last axis");
   if (lanes == NO_LOOP)
     return NULL;
   int64_t count = n->loops[lanes].count;

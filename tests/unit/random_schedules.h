@@ -108,6 +108,26 @@ static void add_order(RandomSchedule *r, Buffer *out, const Nest *n) {
   }
 }
 
+/* Vectors that are stored interleaved: unrolls an axis of few iterations, and
+ * moves the lanes of another axis inside. */
+static void add_interleave(RandomSchedule *r, Buffer *out, const Nest *n,
+                           uint32_t at) {
+  uint32_t few = 0;
+  while (few < n->loop_count && (few == at || n->loops[few].run == NEST_TASK ||
+                                 n->loops[few].axis >= n->spec->spatial_axes ||
+                                 n->spec->extents[n->loops[few].axis] > 4 ||
+                                 n->spec->extents[n->loops[few].axis] < 2))
+    few++;
+  if (few == n->loop_count)
+    return;
+  uint32_t axis = n->names[n->loops[at].axis],
+           woven = n->names[n->loops[few].axis];
+  buffer_printf(out,
+                "unroll i%u; tile i%u %u peel; order i%u.1, i%u, i%u; "
+                "lanes i%u; interleave i%u",
+                woven, axis, r->made.width, axis, woven, axis, axis, woven);
+}
+
 static const char *random_step(RandomSchedule *r, const Nest *n) {
   static const char *const flags[] = {"broadcast", "masked", "fma", "epilogue"};
   static const char *const tails[] = {"less", "peel", "if", "mask", "clamp"};
@@ -118,7 +138,7 @@ static const char *random_step(RandomSchedule *r, const Nest *n) {
   uint32_t at = below(r, n->loop_count);
   loop_name(n, at, one);
   loop_name(n, below(r, n->loop_count), other);
-  switch (below(r, 9)) {
+  switch (below(r, 10)) {
   case 0:
   case 1:
     buffer_printf(&out, "tile %s %u %s", one, 1 + below(r, 9),
@@ -136,6 +156,11 @@ static const char *random_step(RandomSchedule *r, const Nest *n) {
     break;
   case 6:
     buffer_printf(&out, "%s %s", below(r, 2) ? "parts" : "run", one);
+    break;
+  case 8:
+    add_interleave(r, &out, n, at);
+    if (!out.len)
+      buffer_printf(&out, "interleave %s", one);
     break;
   case 7:
     buffer_printf(&out, "stream %s, %s", one, other);
