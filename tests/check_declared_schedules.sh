@@ -161,6 +161,47 @@ said 'a schedule was not used: unused.axn:2:13: no compiled kernel stores' \
 printf 'fun f schedule y = schedule + y\ndo print (f 1 2)\n' >name.axn
 said 3 name.axn
 
+# ---- values that are stored, and where kernels end ----
+cat >soft.axn <<'END'
+val x : f32[300, 200] =
+  cumsum (for i < 300, k < 200 => f32 ((i * 3 + k) % 7) / 100.0)
+fun soft (x : f32[n, k]) =
+  let
+    val m = map max x
+    val e = for i < n, j < k => exp (x.[i, j] - m.[i])
+    val s = map sum e
+  in
+    for i < n, j < k => e.[i, j] / s.[i]
+  end
+END
+sed '/^val x/,/cumsum/d' soft.axn >fun.axn
+echo 'do print (soft x)' >>soft.axn
+"$AXON" soft.axn >expected
+while IFS='|' read -r lines kernels reason; do
+  printf "\nschedule soft =\n$lines\n" | cat soft.axn - >declared.axn
+  "$AXON" declared.axn >got 2>&1 && cmp -s expected got ||
+    fail "$lines: $(diff expected got | head -5)"
+  "$AXON" plan --schedule declared.axn >printed 2>&1
+  [ "$(grep -c '^kernel' printed)" = "$kernels" ] ||
+    fail "$lines: not $kernels kernels: $(cat printed)"
+  "$AXON" plan declared.axn >out 2>&1
+  grep -qF "$reason" out || fail "$lines: no \`$reason\`: $(cat out)"
+done <<'END'
+  store e|2|the schedule stores it
+  cut e|3|the schedule cuts after it
+  cut e|3|the schedule cuts after the value that is read
+  cut m\n  cut s|4|the schedule cuts after it
+  store s\n  cut s|3|the schedule cuts after it
+  cut e\n  kernel e\n    tasks i0; width 1; 1:|3|the schedule cuts after it
+END
+printf '\nschedule soft =\n  cut e\n' | cat fun.axn - >declared.axn
+"$AXON" build --schedule -o built.c fun.axn | grep 'soft.*exp (x' &&
+  fail 'a value that is fused has a kernel'
+said 'exp (x.[i, j] - m.[i])' \
+  build --schedule -o built.c declared.axn
+said 'a schedule was not used: declared.axn:11:7' plan declared.axn -e '1 + 1'
+said 'the value of its expression is not computed' plan declared.axn -e '1 + 1'
+
 # ---- GPUs ----
 cat >gpu.axn <<'END'
 val x = bf16 (normal (key 1) [512, 256] : f32[512, 256])
