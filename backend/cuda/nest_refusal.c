@@ -2,6 +2,7 @@
 #include "backend/cuda/nest.h"
 #include "backend/cuda/threads.h"
 #include "machine/limits/cuda.h"
+#include "support/int_math.h"
 #include "support/arena_text.h"
 
 #include <math.h>
@@ -132,7 +133,7 @@ static const char *check_lanes(const NestCheck *c) {
   int64_t count = n->loops[lanes].count;
   if (n->loops[lanes].tail != TAIL_MASK)
     return refuse(c, lanes, "has lanes behind the end: write `mask`");
-  if (count > max || !is_power_of_two(count))
+  if (count > max || !int_is_power_of_two(count))
     return refuse(c, lanes,
                   arena_printf(n->arena,
                                "has %lld lanes, and vectors have a power of "
