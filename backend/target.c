@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operations that are done before a compiler would have begun. */
+/* Operations that are done before a compiler would have begun; the help for
+ * AXON_TINY names them. */
 enum { DEFAULT_JIT_THRESHOLD_OPS = 20000 };
 
 static const struct Target {
@@ -48,71 +49,66 @@ static int64_t env_number(const char *name, int64_t fallback) {
   return *end || number < 0 ? -1 : number;
 }
 
-bool target_check_settings(Fault *fault) {
-  const char *name = env_setting("AXON_TARGET");
-  if (name && !target_by_name(name)) {
-    fault_set(fault, "AXON_TARGET=%s is not a target", name);
-    fault_set_help(fault, "use " TARGET_NAMES ", or unset it");
-    return false;
-  }
-  if (env_number("AXON_TINY", DEFAULT_JIT_THRESHOLD_OPS) < 0) {
-    fault_set(fault, "AXON_TINY=%s is not a number of operations",
-              env_setting("AXON_TINY"));
-    fault_set_help(fault, "use 0 or more, or unset it (default %d)",
-                   DEFAULT_JIT_THRESHOLD_OPS);
-    return false;
-  }
-  if (env_number("AXON_STREAM", 0) < 0) {
-    fault_set(fault, "AXON_STREAM=%s is not a number of bytes",
-              env_setting("AXON_STREAM"));
-    fault_set_help(
-        fault, "use 0 or more, or unset it (default: from the cache sizes)");
-    return false;
-  }
-  int64_t vector = env_number("AXON_VECTOR", 16);
-  if (vector != 16 && vector != 32 && vector != 64) {
-    fault_set(fault, "AXON_VECTOR=%s is not a number of bytes of a vector",
-              env_setting("AXON_VECTOR"));
-    fault_set_help(fault, "use 16, 32 or 64, or unset it (default: the widest "
-                          "vectors of this processor)");
-    return false;
-  }
-  size_t caches[3];
-  const char *sizes = env_setting("AXON_CACHES");
-  if (sizes && !machine_read_caches(sizes, caches)) {
-    fault_set(fault, "AXON_CACHES=%s is not the sizes of three caches", sizes);
-    fault_set_help(fault, "use the bytes of the levels 1, 2 and 3, none less "
-                          "than that before, such as "
-                          "32768,1048576,33554432, or unset it (default: those "
-                          "of this machine)");
-    return false;
-  }
-  if (env_number("AXON_KEEP", 0) < 0) {
-    fault_set(fault, "AXON_KEEP=%s is not a number of bytes",
-              env_setting("AXON_KEEP"));
-    fault_set_help(fault,
-                   "use the maximum size in bytes of all prepacked operands, 0 "
-                   "for none, or unset it (default: a quarter of the memory)");
-    return false;
-  }
-  if (env_number("AXON_POOL", 0) < 0) {
-    fault_set(fault, "AXON_POOL=%s is not a number of bytes",
-              env_setting("AXON_POOL"));
-    fault_set_help(
-        fault, "use the maximum size in bytes of the GPU memory pool, 0 for no "
-               "pool, or unset it (default: half of the GPU memory)");
-    return false;
-  }
-  int64_t tf32 = env_number("AXON_TF32", 0);
-  if (tf32 < 0 || tf32 > 1) {
-    fault_set(fault, "AXON_TF32=%s is neither 0 nor 1",
-              env_setting("AXON_TF32"));
-    fault_set_help(
-        fault,
-        "use 1 for tf32 rounding of f32 matrix products on GPUs, or unset it");
-    return false;
+/* Settings that are numbers: 0 or more, or those from `least` to `most`. */
+static const struct NumberSetting {
+  const char *name, *what, *help;
+  int64_t least, most;
+} number_settings[] = {
+    {"AXON_TINY", "is not a number of operations",
+     "use 0 or more, or unset it (default 20000)", 0, INT64_MAX},
+    {"AXON_STREAM", "is not a number of bytes",
+     "use 0 or more, or unset it (default: from the cache sizes)", 0,
+     INT64_MAX},
+    {"AXON_KEEP", "is not a number of bytes",
+     "use the maximum size in bytes of all prepacked operands, 0 for none, or "
+     "unset it (default: a quarter of the memory)",
+     0, INT64_MAX},
+    {"AXON_POOL", "is not a number of bytes",
+     "use the maximum size in bytes of the GPU memory pool, 0 for no pool, or "
+     "unset it (default: half of the GPU memory)",
+     0, INT64_MAX},
+    {"AXON_TF32", "is neither 0 nor 1",
+     "use 1 for tf32 rounding of f32 matrix products on GPUs, or unset it", 0,
+     1},
+};
+
+static bool fail_setting(Fault *fault, const char *name, const char *what,
+                         const char *help) {
+  fault_set(fault, "%s=%s %s", name, env_setting(name), what);
+  fault_set_help(fault, "%s", help);
+  return false;
+}
+
+static bool check_numbers(Fault *fault) {
+  for (size_t k = 0; k < ARRAY_LEN(number_settings); k++) {
+    const struct NumberSetting *s = &number_settings[k];
+    int64_t number = env_number(s->name, s->least);
+    if (number < s->least || number > s->most)
+      return fail_setting(fault, s->name, s->what, s->help);
   }
   return true;
+}
+
+bool target_check_settings(Fault *fault) {
+  const char *name = env_setting("AXON_TARGET"),
+             *sizes = env_setting("AXON_CACHES");
+  int64_t vector = env_number("AXON_VECTOR", 16);
+  size_t caches[3];
+  if (name && !target_by_name(name))
+    return fail_setting(fault, "AXON_TARGET", "is not a target",
+                        "use " TARGET_NAMES ", or unset it");
+  if (vector != 16 && vector != 32 && vector != 64)
+    return fail_setting(fault, "AXON_VECTOR",
+                        "is not a number of bytes of a vector",
+                        "use 16, 32 or 64, or unset it (default: the widest "
+                        "vectors of this processor)");
+  if (sizes && !machine_read_caches(sizes, caches))
+    return fail_setting(fault, "AXON_CACHES",
+                        "is not the sizes of three caches",
+                        "use the bytes of the levels 1, 2 and 3, none less "
+                        "than that before, such as 32768,1048576,33554432, or "
+                        "unset it (default: those of this machine)");
+  return check_numbers(fault);
 }
 
 void target_configure(Graph *g) {

@@ -79,6 +79,14 @@ bool option_integer(const char *verb, const char *name, const char *text,
 PRINTF_LIKE(2, 3)
 int usage_error(const char *verb, const char *format, ...);
 
+/* ---- plan.c ---- */
+
+/* True for stages of kernels: specs, facts, ... */
+bool plan_has_stage(const char *text);
+/* Prints the plan of the program that the options name, or a stage of its
+   kernels.  only_kernel: 0 for all.  Returns the exit status. */
+int plan_print(Options *o, int64_t only_kernel);
+
 /* ---- help.c ---- */
 
 void help_print(const char *verb); /* NULL: help of the program */

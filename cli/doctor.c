@@ -376,10 +376,10 @@ static void measure_peak_rates(void) {
 /* What a rate is that no measurement of this run gave. */
 static void put_origin(bool is_measured, double spread) {
   const char *what = is_measured ? "measured before" : "typical";
-  if (isinf(spread))
-    printf(" (%s: other programs disturbed this measurement)", what);
-  else if (spread > MAX_RATE_SPREAD)
-    printf(" (%s: two measurements differed by %.0f %%)", what, 100 * spread);
+  char problem[RATE_PROBLEM_TEXT];
+  core_rate_problem(spread, problem);
+  if (*problem)
+    printf(" (%s: %s)", what, problem);
   else if (!is_measured)
     printf(" (typical)");
 }

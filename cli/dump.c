@@ -1,4 +1,5 @@
-/* axon dump: prints a program after a stage of the pipeline.  Main entry point:
+/* axon dump: prints a program after a stage of the pipeline.  The stages of
+   kernels are those of axon plan, without running kernels.  Main entry point:
    verb_dump. */
 #include "aot/dump.h"
 #include "cli/cli.h"
@@ -12,9 +13,18 @@ int verb_dump(int argc, char **argv) {
   if (o.arg_count != 1)
     return usage_error("dump", "no file given");
   DumpStage stage = o.stage ? dump_stage_by_name(o.stage) : DUMP_CORE;
+  if (o.entry_count && stage != DUMP_GRAPH)
+    return usage_error("dump", "--entry is for --stage=graph: leave it out");
+  if (stage == DUMP_NONE && plan_has_stage(o.stage)) {
+    o.dry_run = true;
+    return plan_print(&o, 0);
+  }
   if (stage == DUMP_NONE)
-    return usage_error(
-        "dump", "--stage must be tree, core or graph; found `%s`", o.stage);
+    return usage_error("dump",
+                       "--stage must be tree, core or graph, or for kernels "
+                       "specs, facts, schedule, nest, nest:K, lowered or code; "
+                       "found `%s`",
+                       o.stage);
   SessionHost host = terminal_host(0, NULL);
   Session *session = terminal_open_session(&host);
   terminal_apply_defines(session, &o);

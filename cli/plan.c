@@ -140,21 +140,35 @@ static int read_kernel(const char *text, int64_t *out) {
                      text);
 }
 
-static int read_stage(const char *text, StageChoice *to) {
+static const struct {
+  const char *name;
+  PlanStage stage;
+} stages[] = {{"specs", PLAN_SPECS},       {"facts", PLAN_FACTS},
+              {"schedule", PLAN_SCHEDULE}, {"nest", PLAN_NESTS},
+              {"lowered", PLAN_LOWERED},   {"code", PLAN_CODE}};
+
+/* Reads "nest:K". */
+static bool read_steps(const char *text, StageChoice *to) {
   char *end = NULL;
-  unsigned long steps =
-      strncmp(text, "nest:", 5) == 0 && text[5] >= '0' && text[5] <= '9'
-          ? strtoul(text + 5, &end, 10)
-          : 0;
-  to->steps = end ? (uint32_t)steps : MAX_NEST_STEPS;
-  to->stage = strcmp(text, "specs") == 0 ? PLAN_SPECS : PLAN_NESTS;
-  if (strcmp(text, "specs") == 0 || strcmp(text, "nest") == 0 ||
-      (end && !*end && steps <= MAX_NEST_STEPS))
-    return -1;
-  return usage_error("plan",
-                     "--stage must be specs, nest or nest:K, for K steps of a "
-                     "schedule; found `%s`",
-                     text);
+  if (strncmp(text, "nest:", 5) != 0 || text[5] < '0' || text[5] > '9')
+    return false;
+  unsigned long steps = strtoul(text + 5, &end, 10);
+  *to = (StageChoice){PLAN_NESTS, (uint32_t)steps};
+  return !*end && steps <= MAX_NEST_STEPS;
+}
+
+static bool read_stage(const char *text, StageChoice *to) {
+  for (size_t j = 0; j < ARRAY_LEN(stages); j++)
+    if (strcmp(text, stages[j].name) == 0) {
+      *to = (StageChoice){stages[j].stage, MAX_NEST_STEPS};
+      return true;
+    }
+  return read_steps(text, to);
+}
+
+bool plan_has_stage(const char *text) {
+  StageChoice ignored;
+  return read_stage(text, &ignored);
 }
 
 static SessionHost host_of(const Options *o) {
@@ -198,38 +212,47 @@ static const char *absent_gpu_arch(const Options *o) {
   return NULL;
 }
 
+int plan_print(Options *o, int64_t only_kernel) {
+  jit_optimize_always();
+  Planner p = {.options = o, .style.only_kernel = only_kernel};
+  StageChoice shown = {PLAN_NO_STAGE, 0};
+  if (o->stage && !read_stage(o->stage, &shown))
+    return usage_error("plan",
+                       "--stage must be specs, facts, schedule, nest, nest:K "
+                       "for K steps of a schedule, lowered or code; found "
+                       "`%s`",
+                       o->stage);
+  p.style.with_stage = o->stage != NULL;
+  p.style.colour = terminal_colours_stdout() && !o->json;
+  p.style.stable = o->stable;
+  p.style.with_code = o->show_code;
+  p.style.with_schedule = o->show_schedule;
+  p.style.arch = absent_gpu_arch(o);
+  p.style.dry_run = o->dry_run || p.style.arch;
+  SessionHost host = host_of(o);
+  p.session = terminal_open_session(&host);
+  terminal_catch_interrupt(p.session, false);
+  terminal_apply_defines(p.session, o);
+  plan_recorder_init(&p.recorder, p.session, o->show_code, p.style.dry_run);
+  p.recorder.shown = shown;
+  int code = 0;
+  SessionStatus ended = run_all(&p, &code);
+  int status = finish(&p, ended, code);
+  plan_recorder_free(&p.recorder);
+  session_close(p.session);
+  return status;
+}
+
 int verb_plan(int argc, char **argv) {
   Options o;
+  int64_t only_kernel = 0;
   int status = options_parse(&o, "plan", "eqDjtCkybdfg", argc, argv);
   if (status >= 0)
     return status;
   if (!o.arg_count && !o.expr_count)
     return usage_error("plan", "no file given");
-  jit_optimize_always();
-  Planner p = {.options = &o};
   if (o.kernel_number &&
-      (status = read_kernel(o.kernel_number, &p.style.only_kernel)) >= 0)
+      (status = read_kernel(o.kernel_number, &only_kernel)) >= 0)
     return status;
-  StageChoice shown = {PLAN_NO_STAGE, 0};
-  if (o.stage && (status = read_stage(o.stage, &shown)) >= 0)
-    return status;
-  p.style.with_stage = o.stage != NULL;
-  p.style.colour = terminal_colours_stdout() && !o.json;
-  p.style.stable = o.stable;
-  p.style.with_code = o.show_code;
-  p.style.with_schedule = o.show_schedule;
-  p.style.arch = absent_gpu_arch(&o);
-  p.style.dry_run = o.dry_run || p.style.arch;
-  SessionHost host = host_of(&o);
-  p.session = terminal_open_session(&host);
-  terminal_catch_interrupt(p.session, false);
-  terminal_apply_defines(p.session, &o);
-  plan_recorder_init(&p.recorder, p.session, o.show_code, p.style.dry_run);
-  p.recorder.shown = shown;
-  int code = 0;
-  SessionStatus ended = run_all(&p, &code);
-  status = finish(&p, ended, code);
-  plan_recorder_free(&p.recorder);
-  session_close(p.session);
-  return status;
+  return plan_print(&o, only_kernel);
 }

@@ -543,5 +543,19 @@ bool lowered_node_delinearize(Arena *arena, const LoweredNode *x, uint32_t axis,
 
 /* Prints a kernel, for axon dump and tests. */
 void kernel_print(Buffer *out, const Kernel *k);
+/* Print one operation, and one output.  names: Kernel.axis_names. */
+void kernel_print_op(Buffer *out, const LoopNest *loop, uint32_t at,
+                     const uint8_t *names);
+void kernel_print_output(Buffer *out, const LoopOutput *r,
+                         const uint8_t *names);
+void kernel_print_affine(Buffer *out, const AffineExpr *q,
+                         const uint8_t *names);
+
+/* ---- kernel_facts.c ---- */
+
+/* Prints what is known of the loop nests of a kernel before a schedule is
+ * chosen: products, reductions, accesses, bounds, and what can be strip-mined.
+ */
+void kernel_print_facts(Buffer *out, const Kernel *k);
 
 #endif

@@ -8,7 +8,7 @@ Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names) {
   n->arena = arena;
   n->spec = spec;
   n->stream = (NestStream){NO_LOOP, NO_LOOP, NO_LOOP, 0, 0};
-  n->flat.axis = n->shared_axis = NO_LOOP;
+  n->flat.axis = n->shared_axis = n->interleaved_axis = NO_LOOP;
   n->loop_count = spec->axis_count;
   for (uint32_t v = 0; v <= MAX_KERNEL_AXES; v++)
     n->names[v] = (uint8_t)(names && v < spec->axis_count ? names[v] : v);
@@ -56,6 +56,11 @@ uint32_t nest_lanes(const Nest *n) {
     if (n->loops[j].run == NEST_LANES)
       return j;
   return NO_LOOP;
+}
+
+uint32_t nest_interleaved(const Nest *n) {
+  return n->interleaved_axis == NO_LOOP ? NO_LOOP
+                                        : nest_find(n, n->interleaved_axis, 0);
 }
 
 bool nest_axis_is_reduced(const Nest *n, uint32_t axis) {

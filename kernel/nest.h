@@ -82,12 +82,14 @@ typedef struct Nest {
   NestLoop loops[MAX_NEST_LOOPS];
   NestStream stream;
   NestFlattened flat;
-  uint32_t shared_axis;  /* blocks load operands that are contiguous along it
-                            through shared memory; NO_LOOP: none */
-  bool loads_broadcasts; /* uniform operands are loaded before the loops */
-  bool loads_masked;     /* input rows are loaded once, with their masks */
-  bool fuses_products;   /* each product is fused with its addition */
-  bool has_epilogue;     /* the next loop nest runs at the end of each sum */
+  uint32_t shared_axis; /* blocks load operands that are contiguous along it
+                           through shared memory; NO_LOOP: none */
+  uint32_t interleaved_axis; /* the vectors of its iterations are stored
+                                together, interleaved; NO_LOOP: none */
+  bool loads_broadcasts;     /* uniform operands are loaded before the loops */
+  bool loads_masked;         /* input rows are loaded once, with their masks */
+  bool fuses_products;       /* each product is fused with its addition */
+  bool has_epilogue; /* the next loop nest runs at the end of each sum */
   VEC(struct NestStep) steps; /* the schedule */
   uint32_t task_steps; /* the first steps: those that the tasks of the kernel
                           determine */
@@ -115,6 +117,8 @@ uint32_t nest_clamped(const Nest *n);
 uint32_t nest_jammed_rows(const Nest *n);
 /* The loop over lanes, or NO_LOOP. */
 uint32_t nest_lanes(const Nest *n);
+/* The loop whose vectors are stored interleaved, or NO_LOOP. */
+uint32_t nest_interleaved(const Nest *n);
 bool nest_axis_is_reduced(const Nest *n, uint32_t axis);
 /* Returns true if the flattened loops are over the axis or an outer piece. */
 bool nest_axis_is_flattened(const Nest *n, uint32_t axis);
@@ -192,6 +196,8 @@ void nest_verify_chosen(const Nest *n, const char *refusal);
 
 /* Prints the steps of the schedule from number `from` on, separated by "; ". */
 void nest_print_schedule(Buffer *out, const Nest *n, uint32_t from);
+/* Prints one loop, such as "for i1 times 8 lanes less". */
+void nest_print_loop(Buffer *out, const Nest *n, uint32_t at);
 /* Prints the nest, a line for each loop. */
 void nest_print(Buffer *out, const Nest *n);
 /* Applies the steps of a schedule in text to a new nest, up to the end of the

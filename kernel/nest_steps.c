@@ -290,6 +290,32 @@ static const char *shared(StepContext *c) {
   return NULL;
 }
 
+/* ---- stores ---- */
+
+enum { MAX_INTERLEAVED = 4 };
+
+static const char *interleave(StepContext *c) {
+  Nest *n = c->n;
+  const NestLoop *l = &n->loops[c->at];
+  if (n->interleaved_axis != NO_LOOP)
+    return refuse(c,
+                  "cannot be interleaved: another loop is, or it is already");
+  if (nest_axis_is_reduced(n, l->axis))
+    return refuse(c, "is summed: only iterations that store elements can be "
+                     "interleaved");
+  if (l->run != NEST_UNROLL || nest_piece(n, c->at) ||
+      n->spec->extents[l->axis] != l->count)
+    return refuse(c, "is not a whole axis that is unrolled: unroll all its "
+                     "iterations");
+  if (l->count < 2 || l->count > MAX_INTERLEAVED)
+    return refuse(c, arena_printf(n->arena,
+                                  "has %lld iterations, and 2 to %d can be "
+                                  "interleaved",
+                                  (long long)l->count, MAX_INTERLEAVED));
+  n->interleaved_axis = l->axis;
+  return NULL;
+}
+
 /* ---- sums ---- */
 
 static const char *parts(StepContext *c) {
@@ -438,6 +464,7 @@ static const char *set_flag(StepContext *c) {
   case STEP_BLOCKS:
   case STEP_THREADS:
   case STEP_SHARED:
+  case STEP_INTERLEAVE:
   case NEST_STEP_COUNT:
     break;
   }
@@ -475,6 +502,7 @@ static StepFunction *const functions[NEST_STEP_COUNT] = {
     [STEP_EPILOGUE] = set_flag, [STEP_FLATTEN] = flatten,
     [STEP_BLOCKS] = blocks,     [STEP_THREADS] = threads,
     [STEP_SHARED] = shared,
+    [STEP_INTERLEAVE] = interleave,
 };
 
 const char *nest_apply(Nest *n, const NestStep *step) {

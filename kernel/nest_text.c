@@ -147,6 +147,7 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_BLOCKS:
   case STEP_THREADS:
   case STEP_SHARED:
+  case STEP_INTERLEAVE:
   case NEST_STEP_COUNT:
     break;
   }
@@ -262,34 +263,41 @@ static void print_flattened(Buffer *out, const Nest *n) {
   buffer_puts(out, "\n");
 }
 
+void nest_print_loop(Buffer *out, const Nest *n, uint32_t at) {
+  const NestLoop *l = &n->loops[at];
+  NestPiece piece = {l->axis, nest_piece(n, at)};
+  buffer_puts(out, "for ");
+  print_piece(out, n, piece);
+  if (l->step > 1)
+    buffer_printf(out, " by %lld", (long long)l->step);
+  if (l->count)
+    buffer_printf(out, " times %lld", (long long)l->count);
+  buffer_puts(out, run_word(l));
+  if (l->has_accumulators)
+    buffer_puts(out, " parts");
+  if (l->is_run)
+    buffer_puts(out, " run f64");
+  if (l->polls)
+    buffer_puts(out, " poll");
+  if (has_tail(n, at))
+    buffer_printf(out, " %s", tail_words[l->tail]);
+}
+
 void nest_print(Buffer *out, const Nest *n) {
   uint32_t scope = nest_accumulator_depth(n);
   for (uint32_t j = 0; j < n->loop_count; j++) {
-    const NestLoop *l = &n->loops[j];
-    NestPiece piece = {l->axis, nest_piece(n, j)};
     if (j == scope)
       buffer_printf(out, "%*ssums[%lld]\n", (int)(2 * j), "",
                     (long long)nest_accumulators(n));
-    buffer_printf(out, "%*sfor ", (int)(2 * j), "");
-    print_piece(out, n, piece);
-    if (l->step > 1)
-      buffer_printf(out, " by %lld", (long long)l->step);
-    if (l->count)
-      buffer_printf(out, " times %lld", (long long)l->count);
-    buffer_puts(out, run_word(l));
-    if (l->has_accumulators)
-      buffer_puts(out, " parts");
-    if (l->is_run)
-      buffer_puts(out, " run f64");
-    if (l->polls)
-      buffer_puts(out, " poll");
-    if (has_tail(n, j))
-      buffer_printf(out, " %s", tail_words[l->tail]);
+    buffer_printf(out, "%*s", (int)(2 * j), "");
+    nest_print_loop(out, n, j);
     buffer_puts(out, "\n");
   }
   print_flattened(out, n);
   if (n->shared_axis != NO_LOOP)
     buffer_printf(out, "shared i%u\n", n->names[n->shared_axis]);
+  if (n->interleaved_axis != NO_LOOP)
+    buffer_printf(out, "interleave i%u\n", n->names[n->interleaved_axis]);
   const NestStream *t = &n->stream;
   if (t->row_axis != NO_LOOP)
     buffer_printf(out, "stream i%u: %lld*i%u + %lld*i%u\n",

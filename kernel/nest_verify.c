@@ -86,10 +86,30 @@ static const char *check_runs(const Nest *n) {
   return NULL;
 }
 
+/* All vectors of the interleaved loop are known at the end of its last
+ * iteration: inside of it are the lanes of an axis of the results, and terms.
+ */
+static const char *check_interleaved(const Nest *n) {
+  uint32_t at = nest_interleaved(n), lanes = nest_lanes(n);
+  if (at == NO_LOOP)
+    return NULL;
+  if (lanes == NO_LOOP || nest_axis_is_reduced(n, n->loops[lanes].axis))
+    return nest_loop_reason(n, at,
+                            "cannot be interleaved: there are no lanes "
+                            "along an axis of the results");
+  for (uint32_t j = at + 1; j < lanes; j++)
+    if (!nest_axis_is_reduced(n, n->loops[j].axis))
+      return nest_loop_reason(n, at,
+                              "cannot be interleaved: order it just "
+                              "outside of the lanes");
+  return NULL;
+}
+
 const char *nest_verify(const Nest *n) {
   const char *error = check_axes(n);
   error = error ? error : check_pieces(n);
   error = error ? error : check_flattened(n);
+  error = error ? error : check_interleaved(n);
   return error ? error : check_runs(n);
 }
 

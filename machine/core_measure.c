@@ -211,10 +211,11 @@ static void take_rates(const CoreBench *b, SliceTimes times, CoreRates *out,
       continue;
     double x = low_quantile(times[k][0]), y = low_quantile(times[k][1]);
     double rate = rate_of(k, fmin(x, y));
-    bool is_measured =
-        x < HUGE_VAL && y < HUGE_VAL && core_rate_is_possible(k, rate);
-    spread[k] = is_measured ? fabs(x - y) / fmin(x, y) : HUGE_VAL;
-    if (!is_measured)
+    bool is_disturbed = isinf(x) || isinf(y);
+    spread[k] = is_disturbed                     ? HUGE_VAL
+                : core_rate_is_possible(k, rate) ? fabs(x - y) / fmin(x, y)
+                                                 : IMPOSSIBLE_RATE;
+    if (spread[k] >= IMPOSSIBLE_RATE)
       continue;
     *core_rate(out, k) = rate;
     out->measured |= (uint32_t)1 << k;

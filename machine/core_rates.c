@@ -2,6 +2,7 @@
 #include "machine/internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,20 @@ bool core_rate_is_measured(const CoreRates *r, uint32_t index) {
 
 bool core_rate_is_possible(uint32_t index, double rate) {
   return rate >= core_rate_info[index].min && rate <= core_rate_info[index].max;
+}
+
+void core_rate_problem(double spread, char text[RATE_PROBLEM_TEXT]) {
+  *text = 0;
+  if (isinf(spread))
+    snprintf(text, RATE_PROBLEM_TEXT,
+             "other programs disturbed this measurement");
+  else if (spread >= IMPOSSIBLE_RATE)
+    snprintf(text, RATE_PROBLEM_TEXT,
+             "this measurement gave a rate that no core "
+             "has");
+  else if (spread > MAX_RATE_SPREAD)
+    snprintf(text, RATE_PROBLEM_TEXT, "two measurements differed by %.0f %%",
+             100 * spread);
 }
 
 /* ---- the file ---- */

@@ -112,7 +112,8 @@ const char *machine_core_rates_fault(void);
 /* Measures the rates in one thread, in short slices of which the fastest count,
  * and the start of a task in all.  Takes about two seconds.  spread: by rate,
  * the relative difference between two halves of the slices; HUGE_VAL if other
- * programs disturbed all of them.  A rate that this process cannot measure is
+ * programs disturbed all of them, IMPOSSIBLE_RATE if they gave a rate that no
+ * core has.  A rate that this process cannot measure is
  * that of the reference.  Returns false if there is no memory, or if this build
  * is not optimized. */
 bool machine_measure_core(CoreRates *out, double spread[CORE_RATE_COUNT]);
@@ -123,5 +124,9 @@ bool machine_measure_core(CoreRates *out, double spread[CORE_RATE_COUNT]);
 bool machine_save_core_rates(CoreRates *r,
                              const double spread[CORE_RATE_COUNT]);
 #define MAX_RATE_SPREAD 0.05
+#define IMPOSSIBLE_RATE 1e300
+enum { RATE_PROBLEM_TEXT = 64 };
+/* Why a measurement with this spread does not count, in words; "": it does. */
+void core_rate_problem(double spread, char text[RATE_PROBLEM_TEXT]);
 
 #endif

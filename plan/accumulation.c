@@ -598,7 +598,7 @@ static void copy_inputs(FusionPlanner *c, GroupBuilder *d) {
     for (uint32_t j = 0; !reader->is_copy && j < reader->plan_node->inputs.len;
          j++) {
       const Candidate *x = input_of(c, reader, j);
-      if (x->group != d && x->lowered &&
+      if (x->group != d && x->lowered && !x->plan_node->cuts &&
           planner_is_much_smaller(c, d->last_sum, x) &&
           !group_builder_computes(d, x->plan_node))
         try_copy(c, d, x);

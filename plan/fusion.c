@@ -18,6 +18,7 @@
 #include "plan/backend.h"
 #include "plan/cached_plan.h"
 #include "plan/fused_body.h"
+#include "plan/schedule_file.h"
 #include "support/arena.h"
 
 /* ---- collecting nodes ---- */
@@ -663,6 +664,8 @@ static const char *materialize_reason(const Plan *plan, const PlanNode *p) {
   const Node *n = p->node;
   if (p->root)
     return "the program needs its value";
+  if (p->is_scheduled)
+    return p->cuts ? "the schedule cuts after it" : "the schedule stores it";
   if (p->required)
     return p->node->is_forced
                ? "the program forces it"
@@ -859,6 +862,30 @@ static void install_bodies(Plan *plan) {
   }
 }
 
+/* Values that a schedule of the program stores.  Several nodes may have the
+ * place of an expression: its value is the one that none of the others reads.
+ */
+static void require_scheduled(Plan *plan) {
+  uint32_t count = plan->nodes.len;
+  ScheduleEntry **entries = NEW_ARRAY(plan->arena, ScheduleEntry *, count);
+  for (uint32_t k = 0; k < count; k++)
+    entries[k] = schedule_find_storage(plan->graph, plan->nodes.at[k]->node);
+  for (uint32_t k = count; k-- > 0;) {
+    PlanNode *p = plan->nodes.at[k];
+    bool is_part = false;
+    for (uint32_t i = k + 1; entries[k] && i < count && !is_part; i++)
+      for (uint32_t j = 0; entries[i] == entries[k] &&
+                           j < operand_count(plan->nodes.at[i]->node);
+           j++)
+        is_part |= operand(plan->nodes.at[i]->node, j) == p->node;
+    if (!entries[k] || is_part)
+      continue;
+    p->required = p->is_scheduled = true;
+    p->cuts = entries[k]->kind == SCHEDULE_CUT;
+    schedule_entry_report(entries[k], NULL);
+  }
+}
+
 void plan_fuse(Plan *plan, uint32_t count, Node *const *roots) {
   for (uint32_t k = 0; k < count; k++)
     collect_pending(plan, roots[k]);
@@ -871,6 +898,8 @@ void plan_fuse(Plan *plan, uint32_t count, Node *const *roots) {
       plan_node_of(plan, roots[k])->root = true;
       plan_node_of(plan, roots[k])->live = true;
     }
+  if (plan->graph->schedules)
+    require_scheduled(plan);
   for (uint32_t k = plan->nodes.len; k-- > 0;)
     decide_fusion(plan, plan->nodes.at[k]);
   uint32_t needed = 0;

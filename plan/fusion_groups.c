@@ -634,6 +634,19 @@ static bool reads_forced(FusionPlanner *c, const GroupBuilder *a,
   return false;
 }
 
+/* Returns true if b reads a value of a after which a schedule cuts. */
+static bool is_cut(FusionPlanner *c, const GroupBuilder *a,
+                   const GroupBuilder *b) {
+  for (uint32_t k = 0; k < b->candidates.len; k++) {
+    const PlanNode *p = b->candidates.at[k]->plan_node;
+    for (uint32_t j = 0; j < p->inputs.len; j++)
+      if (p->inputs.at[j]->cuts &&
+          planner_input_group(c, b->candidates.at[k], j) == a)
+        return true;
+  }
+  return false;
+}
+
 /* Returns why b, which reads a, is not merged with it; NULL: they can merge
  * along the axis map. */
 static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
@@ -643,6 +656,8 @@ static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
     return "the other one is not a kernel";
   if (!b->candidates.at[0]->lowered)
     return "this is not a kernel";
+  if (is_cut(c, a, b))
+    return "the schedule cuts after the value that is read";
   if (a->accumulated_axes)
     return "it is complete only after all rows";
   if (reads_forced(c, a, b))

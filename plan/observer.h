@@ -88,7 +88,10 @@ typedef struct KernelInfo {
                                   kernel of the group */
   struct Nest *const *nests; /* by loop of `kernel`, as it is scheduled, in that
                                 arena; NULL in it: not a nest; or NULL */
-  const void *code_id;       /* equal for groups with the same code; or NULL */
+  const char *const *lowered; /* by loop of `kernel`, if the source was
+                                 requested: its text after lowering; NULL in it:
+                                 not a nest; or NULL */
+  const void *code_id;        /* equal for groups with the same code; or NULL */
   bool compiled;
   double compile_seconds; /* in this process; 0: the code was in the cache */
   /* Resource usage reported by the compiler; or NULL. */

@@ -32,6 +32,8 @@ typedef struct PlanNode {
   bool root;     /* the caller needs its data */
   bool required; /* something needs its data: it is a guard, or an operand of an
                     opaque node */
+  bool is_scheduled; /* required, since a schedule of the program stores it */
+  bool cuts;         /* and its readers are in other kernels */
   bool materialized, live;
   bool only_indices;        /* a cheap expression of indices and constants */
   bool only_smaller_inputs; /* the same, or reads only much smaller nodes */

@@ -308,12 +308,18 @@ void schedule_entry_report(ScheduleEntry *e, const char *refusal) {
   pthread_mutex_unlock(&file.lock);
 }
 
+static bool is_storage(const ScheduleEntry *e) {
+  return e->kind == SCHEDULE_STORE || e->kind == SCHEDULE_CUT;
+}
+
 static void put_unused(Buffer *out, const ScheduleEntry *e) {
   Fault where = {0};
   set_fault(&where, e, 0,
             *e->refusal ? e->refusal
             : e->kind == SCHEDULE_DECLARED
                 ? "no compiled kernel stores the value of its expression"
+            : is_storage(e)
+                ? "the value of its expression is not computed"
                 : "no kernel has this architecture, type and sizes");
   buffer_printf(out, "axon: a schedule was not used: %s\n", where.message);
 }
@@ -397,25 +403,33 @@ const MicroKernel *schedule_micro_kernel(const Graph *g, const char *name) {
   return NULL;
 }
 
-/* The number of the declared schedule of a node, from 1 on, or 0. */
-static uint32_t entry_number(const ScheduleTable *t, const Node *n) {
-  for (uint32_t j = t->entries.len; j-- > 0;)
-    if (has_span(n, t->entries.at[j]->span))
-      return j + 1;
-  return 0;
+/* The last entry of a node, of its kernel or of its storage; or NULL. */
+static ScheduleEntry *last_entry(const ScheduleTable *t, const Node *n,
+                                 bool of_storage) {
+  for (uint32_t j = t ? t->entries.len : 0; j-- > 0;)
+    if (is_storage(t->entries.at[j]) == of_storage &&
+        has_span(n, t->entries.at[j]->span))
+      return t->entries.at[j];
+  return NULL;
+}
+
+ScheduleEntry *schedule_find_storage(const Graph *g, const Node *n) {
+  return last_entry(g->schedules, n, true);
 }
 
 uint32_t schedule_number(const Graph *g, const Node *n) {
   const ScheduleTable *t = g->schedules;
-  return t ? entry_number(t, n) + t->micro_kernels.len * (t->entries.len + 1)
-           : 0;
+  uint32_t number = t ? t->entries.len : 0;
+  while (number && !has_span(n, t->entries.at[number - 1]->span))
+    number--;
+  return t ? number + t->micro_kernels.len * (t->entries.len + 1) : 0;
 }
 
 void schedule_put_declared(const Graph *g, const Node *n, Buffer *out) {
   const ScheduleTable *t = g->schedules;
-  uint32_t number = t ? entry_number(t, n) : 0;
-  if (number)
-    buffer_puts(out, t->entries.at[number - 1]->text);
+  const ScheduleEntry *e = last_entry(t, n, false);
+  if (e)
+    buffer_puts(out, e->text);
   buffer_putc(out, 0);
   for (uint32_t j = 0; t && j < t->micro_kernels.len; j++) {
     buffer_puts(out, t->micro_kernels.at[j]->name);
@@ -428,7 +442,7 @@ static ScheduleEntry *find_declared(const FusionGroup *c, const char *arch) {
   const ScheduleTable *t = c->kernel->graph->schedules;
   for (uint32_t j = t ? t->entries.len : 0; j-- > 0;) {
     ScheduleEntry *e = t->entries.at[j];
-    for (uint32_t i = 0; i < c->nodes.len; i++)
+    for (uint32_t i = 0; i < c->nodes.len && !is_storage(e); i++)
       if (has_span(c->nodes.at[i], e->span) &&
           fusion_group_stores(c, c->nodes.at[i]) && matches_arch(e, arch))
         return e;

@@ -18,7 +18,8 @@
  *
  * A program declares schedules, too (session/schedule_declaration.c).  They are
  * in the table of its graph.  A kernel is then identified by the place of an
- * expression whose value it stores. */
+ * expression whose value it stores.  Programs also declare which values are
+ * stored, and where kernels end (plan/fusion.c, plan/fusion_groups.c). */
 #ifndef AXON_PLAN_SCHEDULE_FILE_H
 #define AXON_PLAN_SCHEDULE_FILE_H
 
@@ -32,19 +33,21 @@ typedef enum ScheduleEntryKind {
   SCHEDULE_GEMM,
   SCHEDULE_ATTENTION,
   SCHEDULE_DECLARED,
+  SCHEDULE_STORE, /* declared: the value of an expression is stored */
+  SCHEDULE_CUT,   /* the same, and other kernels read it */
 } ScheduleEntryKind;
 
 typedef struct ScheduleEntry {
   ScheduleEntryKind kind;
   uint64_t key;          /* SCHEDULE_KERNEL */
-  Span span;             /* SCHEDULE_DECLARED: the expression */
+  Span span;             /* declared: the expression */
   char arch[16];         /* "": the CPU; "*": all GPUs */
   Dtype dtype;           /* rules; DT_NONE: any */
   double sizes[3];       /* rules; negative: any */
   const char *text;      /* the schedule */
   const char *path;      /* of the file where the text begins */
   uint32_t line, column; /* from 1 on */
-  Span text_span;        /* SCHEDULE_DECLARED: of the text */
+  Span text_span;        /* declared: of the text */
   bool is_used;
   char refusal[160]; /* of a rule: why it was not used; or empty */
 } ScheduleEntry;
@@ -104,6 +107,8 @@ uint32_t schedule_file_count(void);
 const ScheduleEntry *schedule_file_entry(uint32_t at);
 /* The entry of a kernel, or NULL.  arch: NULL for the CPU. */
 ScheduleEntry *schedule_find(const FusionGroup *c, const char *arch);
+/* The last declaration that stores the value of a node, or NULL. */
+ScheduleEntry *schedule_find_storage(const Graph *g, const Node *n);
 /* The declared schedule of a node as a number; 0: there are none.  Equal plans
  * of one graph have equal numbers. */
 uint32_t schedule_number(const Graph *g, const Node *n);

@@ -237,8 +237,10 @@ static bool is_known_object(const PlanRecorder *recorder, const void *object) {
 static void add_code(const PlanSummary *p, const FusionGroup *c, Arena *arena,
                      PlanKernel *to) {
   KernelInfo info;
-  if (describe(p->graph, c, arena, kernel_comments(arena, to), &info) &&
-      info.source)
+  if (!describe(p->graph, c, arena, kernel_comments(arena, to), &info))
+    return;
+  to->info.lowered = info.lowered;
+  if (info.source)
     to->info.source = arena_strndup(arena, info.source, strlen(info.source));
 }
 
@@ -273,24 +275,54 @@ static void add_info(const PlanRecorder *recorder, const PlanSummary *p,
                                      machine_peak_rates());
 }
 
-/* The kernel as text at the recorded stage. */
-static const char *stage_text(const PlanRecorder *recorder, Arena *arena,
+/* The loop nest as text at the recorded stage. */
+static void put_nest(const PlanRecorder *recorder, const KernelInfo *info,
+                     uint32_t at, Buffer *out) {
+  const Nest *n = info->nests[at];
+  if (!n)
+    buffer_puts(out, "by gemm\n");
+  else if (at && info->nests[at - 1] && info->nests[at - 1]->has_epilogue)
+    buffer_puts(out, "in the epilogue of the one before\n");
+  else if (recorder->shown.stage == PLAN_NESTS)
+    nest_print(out, nest_after(n, recorder->shown.steps));
+  else if (info->lowered && info->lowered[at])
+    buffer_puts(out, info->lowered[at]);
+}
+
+static const char *nests_text(const PlanRecorder *recorder, Arena *arena,
                               const KernelInfo *info) {
-  const Kernel *k = info->kernel;
   Buffer out = {.arena = arena};
-  bool has_nests = recorder->shown.stage == PLAN_NESTS && info->nests;
-  if (k && recorder->shown.stage == PLAN_SPECS)
-    kernel_print(&out, k);
-  for (uint32_t j = 0; k && has_nests && j < k->loops.len; j++) {
-    const Nest *n = info->nests[j];
-    bool is_epilogue = j && n && info->nests[j - 1]->has_epilogue;
+  bool has_text =
+      info->nests && (recorder->shown.stage == PLAN_NESTS || info->lowered);
+  for (uint32_t j = 0; has_text && j < info->kernel->loops.len; j++) {
     buffer_printf(&out, "nest %u\n", j + 1);
-    if (is_epilogue)
-      buffer_puts(&out, "in the epilogue of the one before\n");
-    else if (n)
-      nest_print(&out, nest_after(n, recorder->shown.steps));
-    else
-      buffer_puts(&out, "by gemm\n");
+    put_nest(recorder, info, j, &out);
+  }
+  return out.text;
+}
+
+/* The kernel as text at the recorded stage; NULL: it has none. */
+static const char *stage_text(const PlanRecorder *recorder, Arena *arena,
+                              const FusionGroup *c, const KernelInfo *info) {
+  Buffer out = {.arena = arena};
+  if (!info->kernel)
+    return NULL;
+  switch (recorder->shown.stage) {
+  case PLAN_SPECS:
+    kernel_print(&out, info->kernel);
+    break;
+  case PLAN_FACTS:
+    kernel_print_facts(&out, c->kernel);
+    break;
+  case PLAN_SCHEDULE:
+    return info->schedule;
+  case PLAN_CODE:
+    return info->source;
+  case PLAN_NESTS:
+  case PLAN_LOWERED:
+    return nests_text(recorder, arena, info);
+  case PLAN_NO_STAGE:
+    break;
   }
   return out.text;
 }
@@ -310,17 +342,18 @@ static PlanKernel kernel_of(const PlanRecorder *recorder, const PlanSummary *p,
   add_info(recorder, p, c, arena, &k);
   if (c->kernel)
     add_loops(recorder, arena, &k, k.info.kernel);
-  k.stage_text = stage_text(recorder, arena, &k.info);
+  if (recorder->with_code || recorder->shown.stage >= PLAN_LOWERED)
+    add_code(p, c, arena, &k);
+  k.stage_text = stage_text(recorder, arena, c, &k.info);
   k.info.kernel = NULL;
   k.info.nests = NULL;
+  k.info.lowered = NULL;
   add_values(recorder, p, arena, &k, c);
   for (uint32_t j = 0; j < c->remarks->blockers.len; j++) {
     const FusionBlocker *from = &c->remarks->blockers.at[j];
     PlanFusionBlocker a = {index_of_cluster(p, from->producer), from->reason};
     VEC_PUSH(arena, k.fusion_blockers, a);
   }
-  if (recorder->with_code)
-    add_code(p, c, arena, &k);
   return k;
 }
 

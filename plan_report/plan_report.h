@@ -100,8 +100,12 @@ typedef struct PlanRun {
 /* What else is recorded of each kernel. */
 typedef enum PlanStage {
   PLAN_NO_STAGE,
-  PLAN_SPECS, /* what its loop nests compute */
-  PLAN_NESTS, /* its loop nests after some steps of their schedules */
+  PLAN_SPECS,    /* what its loop nests compute */
+  PLAN_FACTS,    /* what choosers know of them */
+  PLAN_SCHEDULE, /* its schedule, as --schedules reads it */
+  PLAN_NESTS,    /* its loop nests after some steps of their schedules */
+  PLAN_LOWERED,  /* where each operation of the loop nests is computed */
+  PLAN_CODE,     /* the generated code */
 } PlanStage;
 
 typedef struct StageChoice {

@@ -336,7 +336,7 @@ static const struct FloatDigits {
     [DT_F8_E4M3] = {1, 3, 0x1p-6}, [DT_F8_E5M2] = {1, 2, 0x1p-14},
 };
 
-static bool is_power_of_two(double x) {
+static bool float_is_power_of_two(double x) {
   int exponent;
   return frexp(x, &exponent) == 0.5;
 }
@@ -350,7 +350,7 @@ static bool round_trips_with_digits(Dtype dtype, double x, int n,
     return true;
   /* Numbers below a power of two are closer than above.  So the nearest text
    * need not be the best. */
-  if (!is_power_of_two(x))
+  if (!float_is_power_of_two(x))
     return false;
   int rounding_mode = fegetround();
   fesetround(FE_UPWARD);

@@ -4,6 +4,7 @@
 #include "runtime/gguf.h"
 #include "runtime/fork_lock.h"
 #include "runtime/internal.h"
+#include "support/int_math.h"
 #include "support/mem.h"
 
 #include <string.h>
@@ -177,7 +178,7 @@ static bool find_data(Gguf *g, Fault *fault) {
       return input_fault(&g->in, fault, "its alignment is invalid");
     alignment = (size_t)gguf_next_number(&at, v->type).i;
   }
-  if (!alignment || alignment > MAX_ALIGNMENT || alignment & (alignment - 1))
+  if (alignment > MAX_ALIGNMENT || !int_is_power_of_two((int64_t)alignment))
     return input_fault(&g->in, fault, "its alignment is invalid");
   g->header.data = (g->at + alignment - 1) & ~(alignment - 1);
   return true;

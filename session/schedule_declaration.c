@@ -8,7 +8,9 @@
  * The name is that of a function or a value, and the text after `kernel` is an
  * expression in it, or the name of a local value.  The kernel that stores this
  * value has the schedule.  Without `kernel`, it is the kernel of the result.
- * The backends read the schedules themselves (plan/schedule_file.h). */
+ * `store` and such an expression: the value is stored.  `cut`: the same, and
+ * other kernels read it.  The backends read the schedules themselves
+ * (plan/schedule_file.h). */
 #include "session/internal.h"
 
 #include "eval/eval.h"
@@ -24,6 +26,13 @@
 
 #include <ctype.h>
 #include <string.h>
+
+static const struct {
+  const char *word;
+  ScheduleEntryKind kind;
+} words[] = {{"kernel", SCHEDULE_DECLARED},
+             {"store", SCHEDULE_STORE},
+             {"cut", SCHEDULE_CUT}};
 
 typedef struct ScheduleReader {
   Session *session;
@@ -135,10 +144,9 @@ static Expr *find_expression(const ScheduleReader *r, const char *at,
                     found.count ? "`%s` computes `%.*s` %u times"
                                 : "`%s` does not compute `%.*s`",
                     r->name, (int)len, at, found.count),
-       found.count ? "give it a name with `val`, and write `kernel` and this "
-                     "name"
-                   : "after `kernel`, write an expression as it is in the "
-                     "declaration, or the name of a local value");
+       found.count ? "give it a name with `val`, and write this name"
+                   : "write an expression as it is in the declaration, or the "
+                     "name of a local value");
   return NULL;
 }
 
@@ -204,7 +212,6 @@ static bool declare(const ScheduleReader *r, const char *text, Expr *of,
   if (!of)
     return false;
   const Source *source = sources_get(&s->sources, r->schedule->span.file);
-  e->kind = SCHEDULE_DECLARED;
   while (of->kind == EX_BIN && of->op == BIN_PIPE)
     of = of->arg[1]; /* nodes have the place of the function */
   e->span = of->span;
@@ -217,30 +224,51 @@ static bool declare(const ScheduleReader *r, const char *text, Expr *of,
   return true;
 }
 
-/* Reads an entry: its first line has the word `kernel`, or it is the text
- * before all such lines. */
+/* The length of the word that begins an entry, or 0. */
+static size_t entry_word(const char *at, ScheduleEntryKind *kind) {
+  for (size_t j = 0; j < ARRAY_LEN(words); j++) {
+    size_t len = strlen(words[j].word);
+    if (strncmp(at, words[j].word, len) == 0 &&
+        isspace((unsigned char)at[len])) {
+      *kind = words[j].kind;
+      return len;
+    }
+  }
+  return 0;
+}
+
+/* Reads an entry: its first line has one of the words, or it is the text before
+ * all such lines. */
 static bool read_entry(const ScheduleReader *r, const char *at) {
   ScheduleEntry *e = NEW(r->session->arena, ScheduleEntry);
   const char *blank = at + strspn(at, " \t\r\n");
-  size_t word = strncmp(blank, "kernel", 6) == 0 ? 6 : 0;
-  if (!word || !isspace((unsigned char)blank[word]))
+  e->kind = SCHEDULE_DECLARED;
+  size_t word = entry_word(blank, &e->kind);
+  if (!word)
     return declare(r, at, find_result(r, blank), e);
   const char *line = blank + word + strspn(blank + word, " \t");
   size_t len = strcspn(line, "\r\n"), all = len;
   while (len && isspace((unsigned char)line[len - 1]))
     len--;
-  len = take_arch(line, len, e);
-  return declare(r, line + all, find_expression(r, line, len), e);
+  bool has_steps = e->kind == SCHEDULE_DECLARED;
+  if (has_steps)
+    len = take_arch(line, len, e);
+  const char *rest = line + all + strspn(line + all, " \t\r\n");
+  if (!has_steps && *rest) {
+    fail(r, rest, "no steps follow `store` and `cut`",
+         "write `kernel` and the expression in the line before the steps");
+    return false;
+  }
+  return declare(r, has_steps ? line + all : line,
+                 find_expression(r, line, len), e);
 }
 
-/* The next line that begins with `kernel`, or the end. */
+/* The next line that begins with such a word, or the end. */
 static char *next_entry(char *at) {
-  for (; *at; at++) {
-    char *word = at + strspn(at, " \t");
-    if (at[-1] == '\n' && strncmp(word, "kernel", 6) == 0 &&
-        isspace((unsigned char)word[6]))
+  ScheduleEntryKind ignored;
+  for (; *at; at++)
+    if (at[-1] == '\n' && entry_word(at + strspn(at, " \t"), &ignored))
       return at;
-  }
   return at;
 }
 

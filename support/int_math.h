@@ -2,11 +2,16 @@
 #ifndef AXON_SUPPORT_INT_MATH_H
 #define AXON_SUPPORT_INT_MATH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* |n|, also of INT64_MIN. */
 static inline uint64_t int_magnitude(int64_t n) {
   return n < 0 ? -(uint64_t)n : (uint64_t)n;
+}
+
+static inline bool int_is_power_of_two(int64_t n) {
+  return n > 0 && !(n & (n - 1));
 }
 
 /* The quotient rounded down, for by > 0. */

@@ -83,17 +83,63 @@ END
 [ "$(grep -c E0523 out)" = 1 ] && grep -q '300' out ||
   fail "a second declaration: $(cat out)"
 
-# Integers in vectors of one lane.
-cat >lane.axn <<'END'
-fun f x = pow x x + x % (x + 1) + x / (x + 2) + shift_left x x + shift_right x 1
-schedule f = tasks i0 16; width 1; 1: tile i0 1 peel; lanes i0
-do print (f (for i < 71 => i % 7))
-do print (f (for i < 71 => i32 (i % 7)))
+# Accumulators of rows, and the ends of runs, in the rest behind the last tile;
+# vectors of one lane; a head that ends before the number of a loop nest.
+cat >rest.axn <<'END'
+val x : f32[513, 16] = for i < 513, j < 16 => f32 ((i * 7 + j * 5) % 16)
+val a : f32[20, 17] = for i < 20, j < 17 => f32 ((i + j) % 5)
+val b = for i < 300, j < 50 => u8 (i * j % 11)
+fun best x = map argmax x
+schedule best =
+  tasks i0 ROWS; width HALF
+  1: tile i1 2 peel; unroll i1; order i1.1, i0; tile i0 HALF peel;
+     order i1.1, i0.1, i1, i0; lanes i0; tile i0.1 4 peel; unroll i0.1
+fun row x = map sum x
+schedule row =
+  tasks i0
+  1: tile i1 4 peel; tile i1 2; run i1.1
+fun cube x = pow x 3
+schedule cube =
+  tasks i0, i1 64; width 1
+  1: tile i1 1 peel; lanes i1
+do print (best x)
+do print (row a)
+do print (cube b)
 END
-grep -v '^schedule' lane.axn >lanes.axn
-"$AXON" lanes.axn >expected || fail 'lanes.axn'
-"$AXON" lane.axn 2>&1 | diff expected - >out || fail "width 1: $(cat out)"
-"$AXON" plan --code lane.axn 2>&1 | grep 'not compiled' && fail 'width 1'
+sed -i "s/HALF/$half/g; s/ROWS/$((4 * half - 1))/" rest.axn
+sed '/^schedule/d; /^  /d' rest.axn >chosen.axn
+"$AXON" chosen.axn >expected && "$AXON" rest.axn >out 2>&1
+cmp -s expected out || fail "rest: $(diff expected out | head -9)"
+"$AXON" plan rest.axn 2>&1 | grep 'not used' && fail 'rest.axn has no schedule'
+
+# Interleaved stores, with a rest of each vector.
+cat >woven.axn <<'END'
+val a : f32[64, 75] =
+  cumsum ~axis:1 (for i < 64, j < 75 => f32 ((i + 2 * j) % 17))
+fun two (a : f32[h, w]) = for y < h, x < w, c < 2 => f16 a.[y, x] + f16 c
+fun bytes (a : f32[h, w]) = for y < h, x < w, c < 3 => u8 a.[y, x] + u8 c
+fun four (a : f32[h, w]) = for y < h, x < w, c < 4 => f64 a.[y, x] - f64 c
+schedule two =
+  tasks i0 1000, i1 2; width HALF
+  1: unroll i1; tile i0 HALF peel; order i0.1, i1, i0; lanes i0; interleave i1
+schedule bytes =
+  tasks i0 1000, i1 3; width HALF
+  1: unroll i1; tile i0 HALF peel; order i0.1, i1, i0; lanes i0; interleave i1
+schedule four =
+  tasks i0 1000, i1 4; width HALF
+  1: unroll i1; tile i0 HALF peel; order i0.1, i1, i0; lanes i0; interleave i1
+do print (two a)
+do print (bytes a)
+do print (four a)
+END
+sed -i "s/HALF/$half/g" woven.axn
+sed '/^schedule/d; /^  [t1]/d' woven.axn >chosen.axn
+"$AXON" chosen.axn >expected && "$AXON" woven.axn >out 2>&1
+cmp -s expected out || fail "woven: $(diff expected out | head -9)"
+"$AXON" plan --code woven.axn >out 2>&1
+for name in stw2_f16 stw3_u8 stw4_f64; do
+  grep -q "$name" out || fail "no $name: $(grep 'not used' out)"
+done
 
 # Wrong declarations: an error with its place.
 while IFS='|' read -r line message; do
@@ -114,6 +160,47 @@ said 'a schedule was not used: unused.axn:2:13: no compiled kernel stores' \
 "$AXON" unused.axn 2>&1 | grep 'not used' && fail 'a run tells of a schedule'
 printf 'fun f schedule y = schedule + y\ndo print (f 1 2)\n' >name.axn
 said 3 name.axn
+
+# ---- values that are stored, and where kernels end ----
+cat >soft.axn <<'END'
+val x : f32[300, 200] =
+  cumsum (for i < 300, k < 200 => f32 ((i * 3 + k) % 7) / 100.0)
+fun soft (x : f32[n, k]) =
+  let
+    val m = map max x
+    val e = for i < n, j < k => exp (x.[i, j] - m.[i])
+    val s = map sum e
+  in
+    for i < n, j < k => e.[i, j] / s.[i]
+  end
+END
+sed '/^val x/,/cumsum/d' soft.axn >fun.axn
+echo 'do print (soft x)' >>soft.axn
+"$AXON" soft.axn >expected
+while IFS='|' read -r lines kernels reason; do
+  printf "\nschedule soft =\n$lines\n" | cat soft.axn - >declared.axn
+  "$AXON" declared.axn >got 2>&1 && cmp -s expected got ||
+    fail "$lines: $(diff expected got | head -5)"
+  "$AXON" plan --schedule declared.axn >printed 2>&1
+  [ "$(grep -c '^kernel' printed)" = "$kernels" ] ||
+    fail "$lines: not $kernels kernels: $(cat printed)"
+  "$AXON" plan declared.axn >out 2>&1
+  grep -qF "$reason" out || fail "$lines: no \`$reason\`: $(cat out)"
+done <<'END'
+  store e|2|the schedule stores it
+  cut e|3|the schedule cuts after it
+  cut e|3|the schedule cuts after the value that is read
+  cut m\n  cut s|4|the schedule cuts after it
+  store s\n  cut s|3|the schedule cuts after it
+  cut e\n  kernel e\n    tasks i0; width 1; 1:|3|the schedule cuts after it
+END
+printf '\nschedule soft =\n  cut e\n' | cat fun.axn - >declared.axn
+"$AXON" build --schedule -o built.c fun.axn | grep 'soft.*exp (x' &&
+  fail 'a value that is fused has a kernel'
+said 'exp (x.[i, j] - m.[i])' \
+  build --schedule -o built.c declared.axn
+said 'a schedule was not used: declared.axn:11:7' plan declared.axn -e '1 + 1'
+said 'the value of its expression is not computed' plan declared.axn -e '1 + 1'
 
 # ---- GPUs ----
 cat >gpu.axn <<'END'
@@ -192,7 +279,41 @@ said 'for i1.1 by' plan --stage nest row.axn
 [ "$(grep -c '^ *for' out)" = 3 ] && grep -qx '  for i1' out ||
   fail "nest:0: $(cat out)"
 said 'for i1 times 32 threads' plan --target cuda:sm_90a --stage nest gpu.axn
-said '--stage must be specs, nest or nest:K' plan --stage nest:x row.axn
+said '--stage must be specs, facts' plan --stage nest:x row.axn
+said 'specs, facts, schedule, nest' dump --stage nest:x row.axn
+said '--entry is for --stage=graph' dump --stage facts --entry f row.axn
+cat >facts.axn <<'END'
+val x : f32[70, 130] = normal (key 1) [70, 130]
+val w : f32[130, 40] = normal (key 2) [130, 40]
+do print (map (fn r => sum r + sum (r * r)) x)
+do print (x @ w)
+END
+# `axon dump` runs no kernel, and prints the stages that `axon plan` prints.
+for stage in specs facts schedule nest nest:1 lowered code; do
+  "$AXON" plan --stage $stage facts.axn >planned
+  "$AXON" dump --stage $stage facts.axn >out 2>&1 || fail "$stage: $(cat out)"
+  cmp -s planned out || fail "dump $stage: $(diff planned out | head -5)"
+done
+"$AXON" plan --schedule facts.axn >planned
+cmp -s planned <("$AXON" dump --stage schedule facts.axn) ||
+  fail '--stage=schedule is not --schedule'
+said 'matrix product: %0 (of i0, i2) * %1 (of i1, i2)' \
+  dump --stage facts facts.axn
+said 'reads in0: 130 along i0, 1 along i2' dump --stage facts facts.axn
+said 'local0.0[0]: a vector' dump --stage lowered facts.axn
+said '] = %1: a vector' dump --stage lowered facts.axn
+said 'by gemm' dump --stage lowered facts.axn
+said 'int kernel(void *const *p' dump --stage code facts.axn
+# Axes have the numbers of the program in each stage, also if a schedule
+# reorders them.
+cat >axes.axn <<'END'
+fun f (x : f32[n, m]) = transpose x * 2.0 + 1.0
+schedule f = tasks i1, i0; width 1; 1:
+do print (f (for i < 30, j < 50 => f32 (i + 2 * j)))
+END
+for stage in specs lowered; do
+  said '[i1 + 30*i0]' dump --stage $stage axes.axn
+done
 
 # ---- axon build ----
 cat >build.axn <<'END'

@@ -43,6 +43,25 @@ if grep -q avx512vl /proc/cpuinfo; then
     fail "the task of a convolution: $(grep gemm "$work/out")"
 fi
 
+# Options that exclude each other, and rates that were not measured.
+"$here/bench/record_model.sh" --counts --compare >"$work/out" 2>&1
+[ $? = 2 ] && grep -q 'not allowed with' "$work/out" ||
+  fail "--counts --compare: $(cat "$work/out")"
+cat >"$work/fake" <<'END'
+#!/bin/sh
+[ "$1" = doctor ] || exit 1
+echo '{"core": {"measured": true, "clock_hz": 3e9, "cache_bytes": [1, 2, 3],
+  "typical": ["fma_bf16"], "kept": ["loads", "l2"]}}'
+END
+chmod +x "$work/fake"
+if command -v python3 >/dev/null && grep -q avx512vl /proc/cpuinfo; then
+  AXON=$work/fake TABLES=$work "$here/bench/record_model.sh" blur \
+    >"$work/out" 2>&1 && fail 'a table without kernels'
+  grep -q 'rates disturbed.*: loads, l2' "$work/out" &&
+    grep -q 'rates typical.*: fma_bf16' "$work/out" ||
+    fail "rates that were not measured: $(cat "$work/out")"
+fi
+
 faulty() { # faulty WHAT WORDS: the tables of $work/tables have this fault
   TABLES=$work/tables "$here/bench/check_model.sh" >"$work/out" 2>&1 &&
     fail "$1 is accepted"

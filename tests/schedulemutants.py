@@ -4,8 +4,8 @@
 
 BUILD has the objects of the program, FOLDER is for temporary files.
 
-A mutant is a program without one of the refusals of a step, of a nest on the
-CPU or on a GPU, or of the fields of a matrix product.  It is killed if a schedule of
+A mutant is a program without one of the refusals of a step, of a nest, also on
+the CPU or on a GPU, or of the fields of a matrix product.  It is killed if a schedule of
 tests/schedules/refused* has another message.  Runs one mutant in
 EACH, or those whose name contains WORD.  Mutants that are equal to the program
 are listed in tests/schedules/mutants.survivors, with the reason.
@@ -23,24 +23,29 @@ import mutants
 SOURCE, BUILD, FOLDER = (pathlib.Path(os.path.abspath(x))
                          for x in sys.argv[1:4])
 EACH, WORD = int(sys.argv[4]), (sys.argv[5:] or [""])[0]
-FILES = ["kernel/nest_steps.c", "backend/cpu/nest_refusal.c",
-         "backend/cpu/gemm_fields.c", "backend/cuda/nest_refusal.c"]
-REFUSAL = re.compile(r"\bif \(([^;{}]*?)\)\n\s*"
-                     r"return (?:refuse\(|arena_printf|\")", re.S)
+CONDITION = r"\bif \(([^;{}]*?)\)\n\s*return "
+REFUSAL = re.compile(CONDITION + r"(?:refuse\(|arena_printf|\")", re.S)
+# What else nest_verify.c tests is true after each step.
+POSITION = re.compile(CONDITION + r"nest_loop_reason", re.S)
+FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
+         "backend/cpu/nest_refusal.c": REFUSAL,
+         "backend/cpu/gemm_fields.c": REFUSAL,
+         "backend/cuda/nest_refusal.c": REFUSAL}
 # Programs with a list of refusals, tests/schedules/refused_NAME, and steps of the
 # kernel that they are for.
-CASES = {"gpu_tiles": "shared", "": "", "gemm": "by gemm", "micro": "by gemm", "micro_conv": "by gemm",
+CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
+         "interleave": "fma", "interleave_kept": "stage", "gemm": "by gemm", "micro": "by gemm", "micro_conv": "by gemm",
          "softmax": "", "blur": "stream", "argmax": ""}
 ON_GPU = ["--target", "cuda:sm_90a"]
 
 
 def all_mutants():
     """Each refusal is left out: (name, path, text)."""
-    for path in FILES:
+    for path, refusal in FILES.items():
         text = (SOURCE / path).read_text()
         for function, first, end in mutants.functions(text):
             numbers = collections.Counter()
-            for m in REFUSAL.finditer(text, first, end):
+            for m in refusal.finditer(text, first, end):
                 numbers[function] += 1
                 yield (f"{function} {numbers[function]}", path,
                        text[:m.start(1)] + "0 && (" + m.group(1) + ")" +

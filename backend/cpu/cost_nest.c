@@ -206,16 +206,22 @@ static void count_output(NestCount *c, const LoopOutput *r, CostBody *body) {
   uint64_t all = axes_below(c->spec->axis_count),
            spatial = axes_below(c->spec->spatial_axes);
   bool reduces = r->reduce != PRIM_NONE;
+  uint32_t interleaved = nest_interleaved(c->nest);
+  double woven = interleaved == NO_LOOP ? 1 : c->trips[interleaved];
   const AffineExpr *to[2] = {r->global_index, r->local_index};
   if (reduces)
     count_reduction(c, r, body);
   for (int j = 0; j < 2; j++) {
     if (!to[j])
       continue;
-    double each = access_instructions(c, to[j], false);
+    double each = access_instructions(c, to[j], false), shuffles = each;
     double times = executions(c, reduces ? spatial : all) / c->bodies;
+    if (woven > 1) {
+      each = 1;
+      shuffles = woven - 1;
+    }
     body->stores += each * times;
-    body->others += each > 1 ? each * times : 0;
+    body->others += each > 1 || woven > 1 ? shuffles * times : 0;
     add_access(c, j ? (const void *)c->spec : (const void *)r->node, to[j],
                r->dtype, j ? 1 : 2, false);
   }

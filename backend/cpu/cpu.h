@@ -143,7 +143,8 @@ bool schedule_is_nontemporal_along(const Schedule *s, const LoopNest *loop,
                                    const LoopOutput *r, uint32_t vector_axis);
 /* Emits the C source.  Returns false if an operation has no code generation.
  * comments: one for each loop, or NULL.  Sources with comments are not
- * compiled, since equal sources are compiled once. suffix: "" names the
+ * compiled, since equal sources are compiled once; they come with the text of
+ * the lowered nests. suffix: "" names the
  * functions `kernel` and `fold`; otherwise they are kernel12 and so on, in a
  * source with other kernels. */
 bool emit_kernel(const Kernel *k, const Schedule *s,

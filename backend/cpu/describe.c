@@ -209,7 +209,9 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->code_id = o;
   about->compiled = o && jit_kernel(o);
   about->compile_seconds = about->compiled ? jit_compile_seconds(o) : 0;
-  if (comments && emit_kernel(k, &s, comments, "", &e))
+  if (comments && emit_kernel(k, &s, comments, "", &e)) {
     about->source = e.code.source.text;
+    about->lowered = e.code.lowered;
+  }
   return true;
 }

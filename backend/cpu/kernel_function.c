@@ -397,6 +397,8 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
                  const char *const *comments, const char *suffix,
                  CpuKernel *result) {
   *result = (CpuKernel){.code.source = {.arena = k->arena}};
+  if (comments)
+    result->code.lowered = NEW_ARRAY(k->arena, const char *, k->loops.len + 1);
   if (k->loops.len > MAX_KERNEL_LOOPS ||
       (k->accumulated_axes && !s->gemm_tilings))
     return false;

@@ -123,6 +123,12 @@ static const char *next_count(NestWriter *w, uint32_t depth,
   return counts(w, depth, s) ? format(w->e, ", n%u++", depth) : "";
 }
 
+/* The end of an iteration of a loop, which may be a run. */
+static void end_run(NestWriter *w, uint32_t depth, const NestState *s) {
+  if (w->nest->loops[depth].is_run && s->code == NEST_BODY)
+    nest_flush_run(w);
+}
+
 /* The iterations of loop `depth` that fill no tile: a loop over its inner piece
  * in place of both. */
 static void write_rest(NestWriter *w, uint32_t depth, uint32_t inner,
@@ -130,10 +136,13 @@ static void write_rest(NestWriter *w, uint32_t depth, uint32_t inner,
   const NestLoop *l = &w->nest->loops[inner];
   NestState s = *from;
   AxisRange *r = &s.axes[l->axis];
-  /* terms have the first part, and each row has its own sum */
-  bool is_row = !l->has_accumulators && counts(w, inner, from);
+  /* Terms have the first part, and each row has its own sum.  The lanes that
+   * are left follow the rows that the next outer piece has counted. */
+  bool is_lanes = l->run == NEST_LANES;
+  uint32_t row = is_lanes ? nest_find(w->nest, l->axis, 1) : inner;
+  bool is_row = !nest_axis_is_reduced(w->nest, l->axis) && counts(w, row, from);
   *r = (AxisRange){at, end, .single = inner, .is_counted = is_row};
-  if (l->run == NEST_LANES) {
+  if (is_lanes) {
     buffer_printf(w->out, "if (%s < %s) {\n", at, end);
     nest_write_loops(w, depth + 1, &s);
     buffer_puts(w->out, "}\n");
@@ -148,10 +157,13 @@ static void write_rest(NestWriter *w, uint32_t depth, uint32_t inner,
   if (w->nest->loads_masked && l->axis == w->nest->stream.row_axis)
     nest_write_inside(w, false);
   nest_write_loops(w, depth + 1, &s);
+  end_run(w, inner, from);
   buffer_puts(w->out, "}\n");
   uint32_t next = nest_inner(w->nest, inner);
-  if (next != NO_LOOP && l->step > 1)
+  if (next != NO_LOOP && l->step > 1) {
     write_rest(w, depth, next, from, at, end);
+    end_run(w, inner, from);
+  }
 }
 
 /* ---- loops ---- */
@@ -254,8 +266,7 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
     write_versions(w, depth, &s, at, end);
   else
     nest_enter(w, depth, &s, at, w->nest->loads_masked && is_exact(w, depth));
-  if (l->is_run && s.code == NEST_BODY)
-    nest_flush_run(w);
+  end_run(w, depth, from);
   buffer_puts(w->out, "}\n");
 }
 
@@ -284,8 +295,10 @@ static void write_unrolled(NestWriter *w, uint32_t depth, const NestState *s) {
   bool is_inner = nest_inner(w->nest, depth) == NO_LOOP,
        is_tile = nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 1) !=
                  NO_LOOP,
-       is_bound = is_tile && !r->is_full && !masks_lanes(w, l->axis) &&
-                  w->clamped != depth;
+       is_whole = w->nest->spec->extents[l->axis] == l->count &&
+                  !loop_is_trimmed(w->nest->spec, l->axis),
+       is_bound = is_tile && !is_whole && !r->is_full &&
+                  !masks_lanes(w, l->axis) && w->clamped != depth;
   if (!is_bound)
     buffer_printf(w->out, "#pragma GCC unroll %lld\n", (long long)l->count);
   buffer_printf(w->out, "for (int n%u = 0; n%u < %lld%s; n%u++) {\n", depth,
@@ -549,8 +562,8 @@ static void emit_body(NestWriter *w) {
       else if (e->vector_axis == NO_AXIS)
         emit_scalar_output(e, out, f, emit_scalar(e, f->output->value_op));
       else
-        emit_output_store(
-            e, out, f,
+        nest_store_vector(
+            w, out, f,
             emit_store_value(e, f->output->value_op, f->output->dtype),
             !masked);
     }
@@ -755,6 +768,8 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   set_addresses(w, true, !separate);
   if (e->failed)
     return;
+  if (e->emitted->lowered && !e->emitted->lowered[at])
+    e->emitted->lowered[at] = emit_lowered_text(e, n);
   emit_body(w);
   if (!separate) {
     emit_results(w);
@@ -774,6 +789,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   for (uint32_t j = 0; j < NEST_CODE_COUNT; j++)
     if (w->codes[j].is_used)
       emit_append(out, &w->codes[j].levels[OUTER_LEVEL]);
+  nest_declare_interleaved(w);
   if (jammed != NO_AXIS)
     unroll_and_jam_begin(e, out);
   nest_write_loops(w, 0, &s);

@@ -209,6 +209,38 @@ static const char *check_epilogue(const NestCheck *c) {
              : "epilogue: the next loop nest cannot run on these sums";
 }
 
+/* ---- interleaved stores ---- */
+
+/* The vectors of all iterations are contiguous in memory. */
+static const char *check_interleaved(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t at = nest_interleaved(n), lanes = nest_lanes(n);
+  if (at == NO_LOOP)
+    return NULL;
+  if (c->schedule->width == 1 || schedule_has_byte_lanes(c->schedule))
+    return refuse(c, at,
+                  "cannot be interleaved: it needs vectors of lanes of "
+                  "32 or 64 bits: write another `width`");
+  if (n->has_epilogue || n->stream.row_axis != NO_LOOP ||
+      c->schedule->reduction_chunk)
+    return refuse(c, at,
+                  "cannot be interleaved with epilogue, stream or "
+                  "chunk: leave one of them out");
+  for (uint32_t j = 0; j < n->spec->outputs.len; j++) {
+    const LoopOutput *r = &n->spec->outputs.at[j];
+    if (!r->global_index || r->local_index)
+      return refuse(c, at,
+                    "cannot be interleaved: a later loop nest reads the "
+                    "result");
+    if (r->global_index->coef[n->interleaved_axis] != 1 ||
+        r->global_index->coef[n->loops[lanes].axis] != n->loops[at].count)
+      return refuse(c, at,
+                    "cannot be interleaved: its elements and the lanes "
+                    "are not the last two axes of the result");
+  }
+  return NULL;
+}
+
 /* ---- tiles that are transposed in registers ---- */
 
 /* Loops that copy strided data, or that are transposed, have one form. */
@@ -238,6 +270,7 @@ const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
   NestCheck c = {k, s, at, s->nests[at]};
   const char *error = check_target(&c);
   error = error ? error : check_size(&c);
+  error = error ? error : check_interleaved(&c);
   error = error ? error : check_lanes(&c);
   error = error ? error : check_locals(&c);
   error = error ? error : check_tails(&c);

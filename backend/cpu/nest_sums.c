@@ -215,6 +215,31 @@ void nest_join_parts(NestWriter *w) {
 
 /* ---- results ---- */
 
+void nest_declare_interleaved(const NestWriter *w) {
+  uint32_t at = nest_interleaved(w->nest);
+  for (uint32_t j = 0; at != NO_LOOP && j < w->count; j++)
+    buffer_printf(
+        w->out, "v%c woven%u[%lld];\n",
+        vector_type_letter(emit_class(w->e, w->outputs[j].output->dtype)),
+        w->outputs[j].id, (long long)w->nest->loops[at].count);
+}
+
+void nest_store_vector(NestWriter *w, Buffer *out, const Accumulator *f,
+                       const char *x, bool is_full) {
+  uint32_t at = nest_interleaved(w->nest);
+  if (at == NO_LOOP || !is_full) {
+    emit_output_store(w->e, out, f, x, is_full);
+    return;
+  }
+  int count = (int)w->nest->loops[at].count;
+  buffer_printf(out,
+                "woven%u[n%u] = %s;\n"
+                "if (n%u == %d)\nstw%d_%s(%s + j * %d - %d, woven%u);\n",
+                f->id, at, x, at, count - 1, count,
+                dtype_info[f->output->dtype].name, f->out_address, count,
+                count - 1, f->id);
+}
+
 /* Vector t with its lanes half_width .. 2 * half_width - 1 first. */
 static const char *upper_half(Emitter *e, uint32_t half_width) {
   Buffer b = {.arena = e->arena};
@@ -283,7 +308,7 @@ static void store_vector_sum(NestWriter *w, Buffer *out, const Accumulator *f,
     x = format(e, "wide(%s)", x);
   else if (!f->position && class != from)
     x = format(e, "CONVERT(%s, v%c)", x, class);
-  emit_output_store(e, out, &stored, x, is_full);
+  nest_store_vector(w, out, &stored, x, is_full);
 }
 
 void nest_store_sum(NestWriter *w, Buffer *out, const Accumulator *f,

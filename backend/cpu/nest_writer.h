@@ -94,6 +94,12 @@ void nest_store_sum(NestWriter *w, Buffer *out, const Accumulator *f,
 /* The code that sets a state. */
 void nest_set_state(NestWriter *w, Buffer *out, const Accumulator *f,
                     uint32_t value_op);
+/* Stores a vector of an output, or its first `rest` lanes.  Full vectors of an
+ * interleaved loop are kept until its last iteration, which stores them. */
+void nest_store_vector(NestWriter *w, Buffer *out, const Accumulator *f,
+                       const char *x, bool is_full);
+/* Declares the vectors that are kept. */
+void nest_declare_interleaved(const NestWriter *w);
 /* The accumulator of the current iteration. */
 const char *nest_sum_name(NestWriter *w, const Accumulator *f);
 

@@ -166,7 +166,9 @@ static const char *read_tasks(ScheduleReader *r) {
     while (isdigit((unsigned char)r->text[r->at]) && axis < MAX_KERNEL_AXES)
       axis = axis * 10 + (r->text[r->at++] - '0');
     skip_blanks(r);
-    if (isdigit((unsigned char)r->text[r->at]) && !take_number(r, &block))
+    bool has_block =
+        isdigit((unsigned char)r->text[r->at]) && !at_loop(r, r->at);
+    if (has_block && !take_number(r, &block))
       return "the iterations in a task are a number from 1 on";
     if (axis >= r->kernel->parallel_axes)
       return arena_printf(r->kernel->arena,

@@ -2,6 +2,7 @@
 #include "backend/cuda/gemm_emit.h"
 #include "backend/cuda/kernel.h"
 #include "machine/limits/cuda.h"
+#include "support/int_math.h"
 
 #include <math.h>
 
@@ -97,8 +98,8 @@ static const char *check_fma(const GemmShape *shape, const GemmSchedule *s) {
   if ((s->thread_m != 2 && s->thread_m != 4 && s->thread_m != 8) ||
       (s->thread_n != 4 && s->thread_n != 8))
     return "thread_m must be 2, 4 or 8; thread_n must be 4 or 8";
-  if (!is_power_of_two(s->m) || !is_power_of_two(s->n) || s->m < MMA_M ||
-      s->n / s->thread_n < 8 || (s->k != 8 && s->k != 16))
+  if (!int_is_power_of_two(s->m) || !int_is_power_of_two(s->n) ||
+      s->m < MMA_M || s->n / s->thread_n < 8 || (s->k != 8 && s->k != 16))
     return "m and n must be powers of two, n / thread_n at least 8, k 8 or 16";
   return s->store == STORE_DIRECT ? NULL : "way=fma needs store=direct";
 }
@@ -107,9 +108,10 @@ static const char *check_mma(const GemmShape *shape, const GemmSchedule *s) {
   uint32_t m = s->warps_m ? s->m / s->warps_m : 0;
   uint32_t n = s->warps_n ? s->n / s->warps_n : 0;
   uint32_t depth = gemm_instruction_k(shape, s);
-  if (!is_power_of_two(s->warps_m) || !is_power_of_two(s->warps_n) ||
-      !is_power_of_two(m) || !is_power_of_two(n) || m * s->warps_m != s->m ||
-      n * s->warps_n != s->n || m < MMA_M || n < MMA_M)
+  if (!int_is_power_of_two(s->warps_m) || !int_is_power_of_two(s->warps_n) ||
+      !int_is_power_of_two(m) || !int_is_power_of_two(n) ||
+      m * s->warps_m != s->m || n * s->warps_n != s->n || m < MMA_M ||
+      n < MMA_M)
     return "the rows and columns of a warp must be powers of two, at least 16";
   if (s->k != 2 * depth && s->k != 4 * depth)
     return "k must be 2 or 4 times the depth of an mma";
@@ -128,7 +130,8 @@ static const char *check_producer(const GemmShape *shape,
   if (s->store == STORE_TMA &&
       (!s->store_stages || s->store_stages > MAX_STORE_STAGES))
     return "waiting must be 1 to 4";
-  if (!is_power_of_two(s->cluster_m) || !is_power_of_two(s->cluster_n) ||
+  if (!int_is_power_of_two(s->cluster_m) ||
+      !int_is_power_of_two(s->cluster_n) ||
       gemm_cluster_size(s) > MAX_CLUSTER_BLOCKS)
     return "cluster_m and cluster_n must be powers of two, at most 8 blocks "
            "together";

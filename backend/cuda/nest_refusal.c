@@ -2,6 +2,7 @@
 #include "backend/cuda/nest.h"
 #include "backend/cuda/threads.h"
 #include "machine/limits/cuda.h"
+#include "support/int_math.h"
 #include "support/arena_text.h"
 
 #include <math.h>
@@ -123,12 +124,16 @@ static const char *check_sizes(const NestCheck *c) {
 static const char *check_lanes(const NestCheck *c) {
   const Nest *n = c->nest;
   uint32_t lanes = nest_lanes(n), max = cuda_max_vector(c->pass->k);
+  if (nest_interleaved(n) != NO_LOOP)
+    return refuse(c, nest_interleaved(n),
+                  "cannot be interleaved: only CPUs store vectors so: use "
+                  "lanes along the last axis");
   if (lanes == NO_LOOP)
     return NULL;
   int64_t count = n->loops[lanes].count;
   if (n->loops[lanes].tail != TAIL_MASK)
     return refuse(c, lanes, "has lanes behind the end: write `mask`");
-  if (count > max || !is_power_of_two(count))
+  if (count > max || !int_is_power_of_two(count))
     return refuse(c, lanes,
                   arena_printf(n->arena,
                                "has %lld lanes, and vectors have a power of "

@@ -8,6 +8,7 @@
 #include "backend/cuda/nest.h"
 #include "backend/cuda/threads.h"
 #include "machine/limits/cuda.h"
+#include "support/int_math.h"
 #include "support/arena.h"
 
 #include <math.h>
@@ -561,7 +562,8 @@ void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split) {
 
 static const char *refuse_vector(const Kernel *k, const CudaSchedule *s,
                                  const uint32_t *axes) {
-  if (!is_power_of_two(s->vector_width) || s->vector_width > cuda_max_vector(k))
+  if (!int_is_power_of_two(s->vector_width) ||
+      s->vector_width > cuda_max_vector(k))
     return "vector must be a power of two, and a vector at most 16 bytes";
   return s->vector_width == 1 || divides_axes(k, axes, s->vector_width)
              ? NULL
@@ -585,8 +587,9 @@ static const char *refuse_registers(const Kernel *k, const CudaSchedule *s) {
 static const char *refuse_rows(const Kernel *k, const CudaSchedule *s) {
   uint32_t axes[MAX_KERNEL_LOOPS];
   row_vector_axes(k, axes);
-  if (!is_power_of_two(s->group_threads) ||
-      !is_power_of_two(s->block_threads) || s->group_threads > s->block_threads)
+  if (!int_is_power_of_two(s->group_threads) ||
+      !int_is_power_of_two(s->block_threads) ||
+      s->group_threads > s->block_threads)
     return "group and threads must be powers of two, and group at most "
            "threads";
   if (s->coalesce_outer && (s->group_threads > WARP ||

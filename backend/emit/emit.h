@@ -9,6 +9,7 @@
 #include "support/vec.h"
 
 typedef struct Arena Arena;
+typedef struct Nest Nest;
 
 enum {
   MAX_KERNEL_LOOPS =
@@ -49,6 +50,9 @@ enum { MAX_CHECKS = 30 };
 typedef struct EmittedKernel {
   Buffer source; /* source of the kernel, in the arena */
   Call call;     /* arguments of this kernel */
+  /* By loop nest: its text after lowering (lowered.c), or NULL; NULL: no text
+   * is wanted. */
+  const char **lowered;
 } EmittedKernel;
 
 /* The buffer of a local value during a task. */
@@ -234,6 +238,18 @@ uint32_t emit_affine_level(const Emitter *e, const AffineExpr *q);
 
 /* ---- load.c ---- */
 
+/* How a load reads the lanes of a vector. */
+typedef enum LoadForm {
+  LOAD_UNIFORM,    /* one element, which all lanes share */
+  LOAD_CONTIGUOUS, /* a vector in memory */
+  LOAD_STRIDED,
+  LOAD_TRANSPOSED, /* vectors along another axis, transposed in registers */
+  LOAD_PAIRS,      /* two 16-bit elements in each lane */
+  LOAD_CHECKED,    /* contiguous; lanes out of bounds are not loaded */
+  LOAD_ROW_PART,   /* the same for part of a row whose begin is data */
+  LOAD_GATHER,     /* an address for each lane */
+} LoadForm;
+LoadForm emit_load_form(const Emitter *e, uint32_t op_index);
 /* Offset of an output in its local buffer at an affine index, without the term
  * of the lane. */
 const char *emit_local_offset(Emitter *e, const LocalBuffer *l,
@@ -296,6 +312,13 @@ const char *emit_transposed_read(Emitter *e, Dtype t, char class,
 void emit_transposed_tiles(Emitter *e, Buffer *out, const char *from,
                            const char *to, const Buffer *full,
                            const Buffer *tail);
+
+/* ---- lowered.c ---- */
+
+/* The text of the current loop nest after lowering: at which loop each
+ * operation is computed, and how each load and store runs.  Call when its
+ * operations are emitted. */
+const char *emit_lowered_text(const Emitter *e, const Nest *n);
 
 /* ---- reduction_ops.c ---- */
 

@@ -256,81 +256,117 @@ static const char *input_pointer(Emitter *e, const KernelOp *s) {
   return format(e, s->packed_bytes ? "((const quads *)p%u)" : "p%u", s->input);
 }
 
-void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
-  const char *base = emit_affine(e, s->address);
+/* A contiguous or strided load, also of a row that data select. */
+static void emit_direct_load(Emitter *e, uint32_t op_index, const KernelOp *s,
+                             const char *base) {
   const char *name = dtype_info[s->dtype].name;
-  const char *from_input = input_pointer(e, s);
   int64_t stride = s->address->coef[e->vector_axis];
-  bool has_varying_index = false;
-  for (uint32_t j = 0; j < s->checked_index_count; j++) {
-    const CheckedIndex *r = &s->checked_indices[j];
-    if (e->ops.varies[r->index_op])
-      has_varying_index = true;
-    else
-      base = add_uniform_index(e, op_index, r, base);
-  }
-  if (s->packed_pairs) {
-    emit_define(e, op_index,
-                emit_pair_load(e, s, format(e, "p%u + %s", s->input, base)));
-    return;
-  }
-  if (!e->ops.varies[op_index]) {
-    emit_define(e, op_index, emit_element_load(e, s->dtype, from_input, base));
-    return;
-  }
-  if (!has_varying_index && quotients_are_uniform(e, s->address) &&
-      stride != 1 && emit_is_transposed_read(e, s)) {
-    emit_define_loaded(
-        e, op_index,
-        emit_transposed_read(e, s->dtype, e->ops.classes[op_index],
-                             format(e, "%s + %s", from_input, base),
-                             emit_int(e, stride)));
-    return;
-  }
-  if (!has_varying_index && quotients_are_uniform(e, s->address)) {
-    bool row = stride == 1 && s->checked_index_count;
-    const char *from = row ? emit_row_pointer(e, s, base)
-                           : format(e, "%s + %s + %s", from_input, base,
-                                    lane_offset(e, stride));
-    const char *prefetched = row ? emit_gather_prefetch(e, s) : NULL;
-    if (prefetched)
-      buffer_printf(emit_block_at(e, e->ops.levels[op_index]),
-                    "__builtin_prefetch(%s);\n",
-                    emit_row_pointer(e, s, prefetched));
-    const char *next = row ? NULL : emit_next_row_prefetch(e, s);
-    if (next)
-      buffer_puts(emit_block_at(e, e->ops.levels[op_index]), next);
-    emit_define_loaded(e, op_index,
-                       stride == 1 ? format(e, "LOAD(%s, %s)", name, from)
-                                   : emit_strided_load(e, s, from, stride));
-    return;
-  }
-  const CheckedIndex *unit_stride = unit_stride_index(e, s);
-  if (unit_stride) {
-    uint32_t start;
-    const KernelOp *index =
-        loop_index_affine(e->loop, unit_stride->index_op, &start);
-    if (start == NO_OP)
-      emit_checked_vector_load(e, op_index, s, unit_stride, base);
-    else if (unit_stride->stride == 1)
-      emit_row_part_load(e, op_index, s, index->affine, start,
-                         emit_int(e, unit_stride->extent), base);
-    if (start == NO_OP || unit_stride->stride == 1)
-      return;
-  }
+  bool row = stride == 1 && s->checked_index_count;
+  const char *from = row ? emit_row_pointer(e, s, base)
+                         : format(e, "%s + %s + %s", input_pointer(e, s), base,
+                                  lane_offset(e, stride));
+  const char *prefetched = row ? emit_gather_prefetch(e, s) : NULL;
+  if (prefetched)
+    buffer_printf(emit_block_at(e, e->ops.levels[op_index]),
+                  "__builtin_prefetch(%s);\n",
+                  emit_row_pointer(e, s, prefetched));
+  const char *next = row ? NULL : emit_next_row_prefetch(e, s);
+  if (next)
+    buffer_puts(emit_block_at(e, e->ops.levels[op_index]), next);
+  emit_define_loaded(e, op_index,
+                     stride == 1 ? format(e, "LOAD(%s, %s)", name, from)
+                                 : emit_strided_load(e, s, from, stride));
+}
+
+/* Lanes at any place. */
+static void emit_gather(Emitter *e, uint32_t op_index, const KernelOp *s,
+                        const char *base) {
+  const char *name = dtype_info[s->dtype].name;
   const char *index = emit_varying_terms(e, s->address, 'l'), *rest;
+  bool has_varying_index = false;
   for (uint32_t j = 0; j < s->checked_index_count; j++)
-    if (e->ops.varies[s->checked_indices[j].index_op])
+    if (e->ops.varies[s->checked_indices[j].index_op]) {
+      has_varying_index = true;
       index = add_varying_index(e, op_index, &s->checked_indices[j], index);
-  const char *gather =
-      format(e, "ldx_%s(p%u + %s, %s, REST)", name, s->input, base, index);
+    }
+  const char *gather = format(e, "ldx_%s(%s + %s, %s, REST)", name,
+                              input_pointer(e, s), base, index);
   const char *is_uniform =
       has_varying_index ? NULL
                         : emit_uniform_quotient_test(e, s->address, &rest);
   if (is_uniform)
-    gather = format(e, "%s ? LOAD(%s, p%u + %s + j + %s) : %s", is_uniform,
-                    name, s->input, base, rest, gather);
+    gather = format(e, "%s ? LOAD(%s, %s + %s + j + %s) : %s", is_uniform, name,
+                    input_pointer(e, s), base, rest, gather);
   emit_define_loaded(e, op_index, gather);
+}
+
+/* How the lanes of a load from memory are read.  *unit_stride: the index of
+ * LOAD_CHECKED and LOAD_ROW_PART. */
+static LoadForm global_load_form(const Emitter *e, uint32_t op_index,
+                                 const CheckedIndex **unit_stride) {
+  const KernelOp *s = &e->loop->ops.at[op_index];
+  bool is_direct = quotients_are_uniform(e, s->address);
+  for (uint32_t j = 0; j < s->checked_index_count; j++)
+    is_direct &= !e->ops.varies[s->checked_indices[j].index_op];
+  if (s->packed_pairs)
+    return LOAD_PAIRS;
+  if (!e->ops.varies[op_index])
+    return LOAD_UNIFORM;
+  if (is_direct && s->address->coef[e->vector_axis] == 1)
+    return LOAD_CONTIGUOUS;
+  if (is_direct)
+    return emit_is_transposed_read(e, s) ? LOAD_TRANSPOSED : LOAD_STRIDED;
+  uint32_t start;
+  *unit_stride = unit_stride_index(e, s);
+  if (!*unit_stride)
+    return LOAD_GATHER;
+  loop_index_affine(e->loop, (*unit_stride)->index_op, &start);
+  return start == NO_OP                ? LOAD_CHECKED
+         : (*unit_stride)->stride == 1 ? LOAD_ROW_PART
+                                       : LOAD_GATHER;
+}
+
+void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  const char *base = emit_affine(e, s->address);
+  const CheckedIndex *unit_stride = NULL;
+  uint32_t start;
+  for (uint32_t j = 0; j < s->checked_index_count; j++)
+    if (!e->ops.varies[s->checked_indices[j].index_op])
+      base = add_uniform_index(e, op_index, &s->checked_indices[j], base);
+  switch (global_load_form(e, op_index, &unit_stride)) {
+  case LOAD_PAIRS:
+    emit_define(e, op_index,
+                emit_pair_load(e, s, format(e, "p%u + %s", s->input, base)));
+    break;
+  case LOAD_UNIFORM:
+    emit_define(e, op_index,
+                emit_element_load(e, s->dtype, input_pointer(e, s), base));
+    break;
+  case LOAD_TRANSPOSED:
+    emit_define_loaded(
+        e, op_index,
+        emit_transposed_read(e, s->dtype, e->ops.classes[op_index],
+                             format(e, "%s + %s", input_pointer(e, s), base),
+                             emit_int(e, s->address->coef[e->vector_axis])));
+    break;
+  case LOAD_CONTIGUOUS:
+  case LOAD_STRIDED:
+    emit_direct_load(e, op_index, s, base);
+    break;
+  case LOAD_CHECKED:
+    emit_checked_vector_load(e, op_index, s, unit_stride, base);
+    break;
+  case LOAD_ROW_PART: {
+    const KernelOp *index =
+        loop_index_affine(e->loop, unit_stride->index_op, &start);
+    emit_row_part_load(e, op_index, s, index->affine, start,
+                       emit_int(e, unit_stride->extent), base);
+    break;
+  }
+  case LOAD_GATHER:
+    emit_gather(e, op_index, s, base);
+    break;
+  }
 }
 
 /* ---- local buffers ---- */
@@ -366,52 +402,88 @@ static void emit_staged_load(Emitter *e, uint32_t op_index, const KernelOp *s,
                                    stride));
 }
 
-void emit_local_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
-  const LocalBuffer *l = &e->function.locals[s->source_loop][s->source_output];
-  if (e->loop->staging == STAGE_OUT) {
-    emit_staged_load(e, op_index, s, l);
-    return;
-  }
-  if (e->function.locals_by_point &&
-      e->vector_axis == e->loop->parallel_axes - 1) {
-    emit_local_row_gather(e, op_index, s);
-    return;
-  }
-  const char *to = emit_local_offset(e, l, s->address);
-  const char *name = dtype_info[s->dtype].name;
-  if (s->packed_pairs) {
-    emit_define(e, op_index,
-                emit_pair_load(e, s, format(e, "l%u + %s", l->id, to)));
-    return;
-  }
-  if (!e->ops.varies[op_index]) {
-    emit_define(e, op_index,
-                emit_element_load(e, s->dtype, format(e, "l%u", l->id), to));
-    return;
-  }
-  bool is_outer = e->vector_axis == e->loop->parallel_axes - 1;
+/* Returns true if the lanes are iterations of the last parallel axis, whose
+ * values are rows of the local buffer. */
+static bool lanes_are_outer(const Emitter *e) {
+  return e->vector_axis == e->loop->parallel_axes - 1;
+}
+
+static LoadForm local_load_form(const Emitter *e, uint32_t op_index) {
+  const KernelOp *s = &e->loop->ops.at[op_index];
+  bool is_outer = lanes_are_outer(e);
+  if (e->loop->staging == STAGE_OUT)
+    return LOAD_TRANSPOSED;
+  if (e->function.locals_by_point && is_outer)
+    return LOAD_STRIDED;
+  if (s->packed_pairs)
+    return LOAD_PAIRS;
+  if (!e->ops.varies[op_index])
+    return LOAD_UNIFORM;
   if (is_outer ? emit_affine_varies(e, s->address)
-               : !quotients_are_uniform(e, s->address)) {
-    const char *index = emit_varying_terms(e, s->address, 'l');
-    if (is_outer)
-      index = format(e, "wide(lanes()) + %s * (%s)", l->row_elements, index);
-    const char *from =
-        format(e, "l%u + %s%s", l->id, to, is_outer ? " + (j - lo)" : "");
-    emit_define_loaded(e, op_index,
-                       format(e, "ldx_%s(%s, %s, REST)", name, from, index));
-    return;
+               : !quotients_are_uniform(e, s->address))
+    return LOAD_GATHER;
+  return is_outer || s->address->coef[e->vector_axis] == 1 ? LOAD_CONTIGUOUS
+                                                           : LOAD_STRIDED;
+}
+
+LoadForm emit_load_form(const Emitter *e, uint32_t op_index) {
+  const CheckedIndex *ignored;
+  return e->loop->ops.at[op_index].kind == KOP_LOAD
+             ? global_load_form(e, op_index, &ignored)
+             : local_load_form(e, op_index);
+}
+
+static void emit_local_gather(Emitter *e, uint32_t op_index, const KernelOp *s,
+                              const LocalBuffer *l, const char *to) {
+  const char *index = emit_varying_terms(e, s->address, 'l'), *lane = "";
+  if (lanes_are_outer(e)) {
+    index = format(e, "wide(lanes()) + %s * (%s)", l->row_elements, index);
+    lane = " + (j - lo)";
   }
+  emit_define_loaded(e, op_index,
+                     format(e, "ldx_%s(l%u + %s%s, %s, REST)",
+                            dtype_info[s->dtype].name, l->id, to, lane, index));
+}
+
+static void emit_local_vector(Emitter *e, uint32_t op_index, const KernelOp *s,
+                              const LocalBuffer *l, const char *to) {
   const char *from =
-      is_outer ? format(e, "l%u + %s + (j - lo)", l->id, to)
-               : format(e, "l%u + %s + %s", l->id, to,
-                        lane_offset(e, s->address->coef[e->vector_axis]));
+      lanes_are_outer(e)
+          ? format(e, "l%u + %s + (j - lo)", l->id, to)
+          : format(e, "l%u + %s + %s", l->id, to,
+                   lane_offset(e, s->address->coef[e->vector_axis]));
   const char *load = e->reads_past_tail
                          ? "ld_%s(%s)"
                          : "LOAD(%s, %s)"; /* the overread is allocated */
-  if (is_outer || s->address->coef[e->vector_axis] == 1)
-    emit_define_loaded(e, op_index, format(e, load, name, from));
+  if (local_load_form(e, op_index) == LOAD_CONTIGUOUS)
+    emit_define_loaded(e, op_index,
+                       format(e, load, dtype_info[s->dtype].name, from));
   else
     emit_define_loaded(
         e, op_index,
         emit_strided_load(e, s, from, s->address->coef[e->vector_axis]));
+}
+
+void emit_local_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
+  const LocalBuffer *l = &e->function.locals[s->source_loop][s->source_output];
+  LoadForm form = local_load_form(e, op_index);
+  if (form == LOAD_TRANSPOSED) {
+    emit_staged_load(e, op_index, s, l);
+    return;
+  }
+  if (e->function.locals_by_point && lanes_are_outer(e)) {
+    emit_local_row_gather(e, op_index, s);
+    return;
+  }
+  const char *to = emit_local_offset(e, l, s->address);
+  if (form == LOAD_PAIRS)
+    emit_define(e, op_index,
+                emit_pair_load(e, s, format(e, "l%u + %s", l->id, to)));
+  else if (form == LOAD_UNIFORM)
+    emit_define(e, op_index,
+                emit_element_load(e, s->dtype, format(e, "l%u", l->id), to));
+  else if (form == LOAD_GATHER)
+    emit_local_gather(e, op_index, s, l, to);
+  else
+    emit_local_vector(e, op_index, s, l, to);
 }

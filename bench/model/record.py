@@ -138,9 +138,10 @@ def options():
     parser.add_argument("--seconds", type=float, default=.03,
                         help="of each timing")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--counts", action="store_true",
+    counts = parser.add_mutually_exclusive_group()
+    counts.add_argument("--counts", action="store_true",
                         help="count again; keep the times of the tables")
-    parser.add_argument("--compare", action="store_true",
+    counts.add_argument("--compare", action="store_true",
                         help="only compare the counts of the tables with those "
                         "of this build")
     return parser.parse_args()
@@ -237,10 +238,21 @@ def put(path, title, machine, rows):
     path.write_text("\n".join(lines) + "\n")
 
 
+def disturbed(core):
+    """Comments that name the rates which this run could not measure."""
+    reasons = {"kept": "disturbed, measured before or typical",
+               "typical": "typical, not measured on this machine"}
+    return [f"# {reasons[key]}: {', '.join(core[key])}"
+            for key in reasons if core.get(key)]
+
+
 def machine_lines(o):
     core = json.loads(axon(o, "doctor", "--measure", "--json"))["core"]
     cache = core.pop("cache_bytes")
-    return [*(f"rate {k} {v:.6g}" for k, v in core.items()
+    comments = disturbed(core)
+    for line in comments:
+        print(f"rates {line[2:]}", file=sys.stderr)
+    return [*comments, *(f"rate {k} {v:.6g}" for k, v in core.items()
               if not isinstance(v, (bool, list))),
             "cache " + " ".join(f"{x:.0f}" for x in cache)]
 

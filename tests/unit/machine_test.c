@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "machine/machine.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,11 +123,32 @@ static void test_machine(void **state) {
   assert_true(m->cache_bytes[0] <= m->cache_bytes[1] || !m->cache_bytes[1]);
 }
 
+/* Why a measured rate does not count. */
+static void test_rate_problems(void **state) {
+  (void)state;
+  static const struct {
+    double spread;
+    const char *text;
+  } rows[] = {
+      {0, ""},
+      {MAX_RATE_SPREAD, ""},
+      {0.5, "two measurements differed by 50 %"},
+      {HUGE_VAL, "other programs disturbed this measurement"},
+      {IMPOSSIBLE_RATE, "this measurement gave a rate that no core has"},
+  };
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+    char text[RATE_PROBLEM_TEXT];
+    core_rate_problem(rows[k].spread, text);
+    assert_string_equal(text, rows[k].text);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_limits),
       cmocka_unit_test(test_broken_file),
       cmocka_unit_test(test_machine),
+      cmocka_unit_test(test_rate_problems),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

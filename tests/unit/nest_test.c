@@ -65,6 +65,12 @@ static const Refused refused[] = {
     {"shared i2", "i2 is no axis of the results"},
     {"shared i0; shared i1",
      "i1 cannot have tiles in shared memory: another axis has"},
+    {"interleave i2", "i2 is summed: only iterations that store elements can "
+                      "be interleaved"},
+    {"tile i1 4; unroll i1; interleave i1",
+     "i1 is not a whole axis that is unrolled: unroll all its iterations"},
+    {"unroll i1; interleave i1",
+     "i1 has 100 iterations, and 2 to 4 can be interleaved"},
     {"tile i9 4", "i9.0 does not exist"},
     {"tile i0.1 4", "i0.1 does not exist"},
     {"tile i0 0", "i0 needs a tile of at least one iteration"},
@@ -129,7 +135,7 @@ static const Refused refused[] = {
     {"fma", "fma: the sum is no sum of products of f32 or f64"},
     {"til i0 3", "expected one of the steps tile, order, unroll, tasks, lanes, "
                  "parts, run, poll, stream, broadcast, masked, fma, epilogue, "
-                 "flatten, blocks, threads, shared"},
+                 "flatten, blocks, threads, interleave, shared"},
     {"tile 3",
      "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
     {"tile i99 3",
@@ -313,6 +319,48 @@ static void test_states(void **state) {
             "        for i1 times 4 unroll\n");
 }
 
+/* An axis of three iterations. */
+static void test_interleave(void **state) {
+  (void)state;
+  static const Refused rows[] = {
+      {"unroll i0; interleave i0",
+       "i0 cannot be interleaved: there are no lanes along an axis of the "
+       "results"},
+      {"unroll i0; tile i2 8 peel; order i1, i0; lanes i2; interleave i0",
+       "i0 cannot be interleaved: there are no lanes along an axis of the "
+       "results"},
+      {"unroll i0; tile i1 8 peel; order i1.1, i0, i2, i1; lanes i1; "
+       "interleave i0; order i0, i1.1",
+       "i0 cannot be interleaved: order it just outside of the lanes"},
+      {"unroll i0; tile i1 8 peel; order i1.1, i0, i2, i1; lanes i1; "
+       "interleave i0; interleave i0",
+       "i0 cannot be interleaved: another loop is, or it is already"},
+      {"unroll i0; tile i1 8 peel; order i1.1, i0, i2, i1; lanes i1; "
+       "interleave i0",
+       NULL},
+  };
+  for (uint32_t k = 0; k < ARRAY_LEN(rows); k++) {
+    Arena *arena = arena_new();
+    uint32_t at = 0;
+    LoopNest *spec = new_spec(arena);
+    spec->extents[0] = 3;
+    Nest *n = nest_new(arena, spec, NULL);
+    const char *error = nest_parse_schedule(n, rows[k].schedule, &at);
+    Buffer printed = {.arena = arena};
+    nest_print(&printed, n);
+    if (rows[k].error)
+      assert_string_equal(error ? error : "accepted", rows[k].error);
+    else
+      assert_string_equal(printed.text, "for i1.1 by 8 peel\n"
+                                        "  for i0 times 3 unroll\n"
+                                        "    sums[1]\n"
+                                        "    for i2\n"
+                                        "      for i1 times 8 lanes less\n"
+                                        "interleave i0\n");
+    arena_free(arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),
@@ -320,6 +368,7 @@ int main(void) {
       cmocka_unit_test(test_refused_step_changes_nothing),
       cmocka_unit_test(test_nests),
       cmocka_unit_test(test_states),
+      cmocka_unit_test(test_interleave),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

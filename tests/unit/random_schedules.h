@@ -57,8 +57,11 @@ static const char *random_head(RandomSchedule *r) {
       continue;
     used[v] = true;
     buffer_printf(&out, "%si%u", left == count ? "tasks " : ", ", v);
+    int64_t extent = r->kernel->loops.at[0]->extents[v];
+    bool is_short = extent >= 2 && extent <= 4;
     if (left-- <= blocks)
-      buffer_printf(&out, " %u", 2 + below(r, 40));
+      buffer_printf(&out, " %u",
+                    is_short ? (uint32_t)extent : 2 + below(r, 40));
   }
   static const char *const others[] = {"stage", "transpose", "nontemporal 16",
                                        "chunk 700"};
@@ -108,6 +111,43 @@ static void add_order(RandomSchedule *r, Buffer *out, const Nest *n) {
   }
 }
 
+/* A loop over a whole axis of few iterations, besides loop `at`; or NO_LOOP. */
+static uint32_t short_loop(const Nest *n, uint32_t at) {
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    bool is_kept = l->axis < n->spec->spatial_axes && l->run == NEST_SERIAL;
+    int64_t extent = is_kept ? n->spec->extents[l->axis] : 0;
+    if (l->axis != n->loops[at].axis && extent >= 2 && extent <= 4 &&
+        (!l->count || l->count == extent) && nest_piece(n, j) == 0)
+      return j;
+  }
+  return NO_LOOP;
+}
+
+/* Vectors that are stored interleaved: unrolls such a loop just outside of the
+ * terms and of the lanes of another axis. */
+static void add_interleave(RandomSchedule *r, Buffer *out, const Nest *n,
+                           uint32_t at) {
+  char name[32];
+  uint32_t few = short_loop(n, at), axis = n->names[n->loops[at].axis];
+  if (few == NO_LOOP || n->loops[at].axis >= n->spec->spatial_axes)
+    return;
+  uint32_t woven = n->names[n->loops[few].axis];
+  buffer_printf(out, "unroll i%u; tile i%u %u peel; order ", woven, axis,
+                r->made.width);
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].run != NEST_TASK && j != few &&
+        n->loops[j].axis != n->loops[at].axis &&
+        n->loops[j].axis < n->spec->spatial_axes)
+      buffer_printf(out, "%s, ", loop_name(n, j, name));
+  buffer_printf(out, "i%u.1, i%u, ", axis, woven);
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].run != NEST_TASK &&
+        n->loops[j].axis >= n->spec->spatial_axes)
+      buffer_printf(out, "%s, ", loop_name(n, j, name));
+  buffer_printf(out, "i%u; lanes i%u; interleave i%u", axis, axis, woven);
+}
+
 static const char *random_step(RandomSchedule *r, const Nest *n) {
   static const char *const flags[] = {"broadcast", "masked", "fma", "epilogue"};
   static const char *const tails[] = {"less", "peel", "if", "mask", "clamp"};
@@ -118,7 +158,7 @@ static const char *random_step(RandomSchedule *r, const Nest *n) {
   uint32_t at = below(r, n->loop_count);
   loop_name(n, at, one);
   loop_name(n, below(r, n->loop_count), other);
-  switch (below(r, 9)) {
+  switch (below(r, 10)) {
   case 0:
   case 1:
     buffer_printf(&out, "tile %s %u %s", one, 1 + below(r, 9),
@@ -137,6 +177,11 @@ static const char *random_step(RandomSchedule *r, const Nest *n) {
   case 6:
     buffer_printf(&out, "%s %s", below(r, 2) ? "parts" : "run", one);
     break;
+  case 8:
+    add_interleave(r, &out, n, at);
+    if (!out.len)
+      buffer_printf(&out, "interleave %s", one);
+    break;
   case 7:
     buffer_printf(&out, "stream %s, %s", one, other);
     break;
@@ -147,14 +192,24 @@ static const char *random_step(RandomSchedule *r, const Nest *n) {
 }
 
 /* Adds a step to a loop nest, unless it is refused. */
-static void add_step(RandomSchedule *r, uint32_t loop) {
+static void add_step(RandomSchedule *r, uint32_t loop, const char *step) {
   const char *before = r->steps[loop];
-  const Nest *n = r->made.nests[loop];
-  const char *step = random_step(r, n);
   r->steps[loop] =
       *before ? arena_printf(r->arena, "%s; %s", before, step) : step;
   if (strlen(r->steps[loop]) > 1500 || is_refused(r))
     r->steps[loop] = before;
+}
+
+/* Few loop nests can be interleaved: tries all loops of a nest without steps.
+ */
+static void try_interleave(RandomSchedule *r, uint32_t loop) {
+  for (uint32_t at = 0; at < r->made.nests[loop]->loop_count; at++) {
+    Buffer step = {.arena = r->arena};
+    if (r->made.nests[loop]->loops[at].run == NEST_SERIAL)
+      add_interleave(r, &step, r->made.nests[loop], at);
+    if (step.len && !*r->steps[loop])
+      add_step(r, loop, step.text);
+  }
 }
 
 /* Number of iterations of unrolled loops.  Compilers take long for many. */
@@ -232,8 +287,10 @@ static const char *random_schedule(const Kernel *k) {
     r.steps[j] = "";
     if (is_refused(&r)) /* such as a sum that needs a run */
       r.steps[j] = NULL;
+    if (r.steps[j] && r.made.nests[j] && below(&r, 2))
+      try_interleave(&r, j);
     for (uint32_t i = 0; r.steps[j] && i < STEPS; i++)
-      add_step(&r, j);
+      add_step(&r, j, random_step(&r, r.made.nests[j]));
   }
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (r.made.nests[j] && unrolled(r.made.nests[j]) > 64)
