@@ -302,13 +302,13 @@ END
 echo 'gemm * * *x*x* {way=mma m=32 n=32 k=32 warps_m=1 warps_n=1 split=2}' \
   >schedules
 output=$("$AXON" plan --target cuda:sm_90a many.axn 2>&1 | tr -s ' \n' ' ')
-grep -q 'not used: too many tiles for the counters' <<<"$output" ||
+grep -q 'not used: split=2: the product has 16384 tiles' <<<"$output" ||
   fail "a schedule with more tiles than counters: $output"
 echo 'gemm * bf16 *x*x* {way=wgmma n=100}' >schedules
 output=$(on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')
-grep -q 'not used: n must be a multiple of 32' <<<"$output" ||
+grep -q 'not used: n=100: n must be a multiple of 32' <<<"$output" ||
   fail "an invalid tile size: $output"
-grep -q 'not used: schedules:1:18: n must be a multiple' <<<"$output" ||
+grep -q 'not used: schedules:1:18: n=100: n must be a multiple' <<<"$output" ||
   fail "an unused rule: $output"
 printf '\ngemm * bf16 {n=100}\n' >schedules
 output=$(on_gpu "$AXON" run one.axn 2>&1) &&

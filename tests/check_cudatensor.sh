@@ -95,7 +95,7 @@ for fields in 'm=64 n=32 accumulators=1 stages=2' 'm=128 n=96 store=shared' \
 done
 for fields_message in 'way=tcgen05 m=256|m=64 or m=128' \
   'way=tcgen05 stream=1|stream needs way=wgmma' \
-  'way=tcgen05 accumulators=4|accumulators must be 1 or 2' \
+  'way=tcgen05 accumulators=4|accumulators=4: it must be 1 or 2' \
   'way=wgmma|way=wgmma needs the architecture sm_90a'; do
   echo "gemm * bf16 *x*x* {${fields_message%|*}}" >schedules
   output=$(on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')

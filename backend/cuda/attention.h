@@ -49,8 +49,15 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
 /* See gemm_override. */
 bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
                         const char *text, GemmSchedule *s, Buffer *why);
+/* NULL, or why wgmma cannot compute this attention. */
+const char *attention_wgmma_refusal(const AttentionShape *shape,
+                                    const GpuSpec *gpu);
+BlockUse attention_block_use(const AttentionShape *shape, const GpuSpec *gpu,
+                             const GemmSchedule *s);
 bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s);
+/* A head or value dimension, rounded up to whole MMAs. */
+uint32_t attention_padded_dim(uint32_t dim);
 uint32_t attention_shared_bytes(const AttentionShape *shape,
                                 const GemmSchedule *s);
 /* True if the threads of an mma kernel keep the query in registers. */
