@@ -72,6 +72,10 @@ typedef struct ScoreProductSpec {
   GemmOperand query, key;
 } ScoreProductSpec;
 
+/* Counters of a batch: blocks with their sums, sums that are not finite, and
+ * blocks that have stored their results. */
+enum { ATTENTION_COUNTERS = 3 };
+
 typedef struct AttentionKernelSpec {
   const AttentionShape *shape;
   const GemmSchedule *schedule;
@@ -106,6 +110,12 @@ typedef struct AttentionKernelSpec {
    * over all of n.  NULL: they never contribute.  Only in mma kernels. */
   void (*put_trim_check)(void *owner, Buffer *out, const char *row_max,
                          const char *row_sum, const char *to);
+  /* The blocks of a batch, which read all values between them, count their
+   * sums that are not finite: then a value may not be, and the last block
+   * repeats the rows of the batch over all of n.  ATTENTION_COUNTERS counters
+   * per batch, which are 0 before and after the kernel; NULL: no such check.
+   * Only in wgmma kernels. */
+  const char *counters;
   /* Emits the stores of row statistics, at the axis variables of batch and m;
    * NULL: there are none. */
   void (*put_row_outputs)(void *owner, Buffer *out);

@@ -656,6 +656,20 @@ static const char *apply_fields(AttentionPass *t, Arena *arena,
   return good ? NULL : why.text;
 }
 
+/* Without a pass before the kernel, the blocks of a batch must read all values
+ * between them, and have counters. */
+static void choose_finite_check(AttentionPass *t, const Kernel *k,
+                                const CudaTarget *target) {
+  AttentionCoverage coverage = attention_coverage(t, k);
+  double counters = ATTENTION_COUNTERS *
+                    loop_axes_hint(k->loops.at[0], t->batch_count, t->batch);
+  t->checks_sums = coverage == COVERAGE_TOGETHER &&
+                   t->s.mma_kind == MMA_KIND_WGMMA && target->has_tensor_maps &&
+                   counters <= CUDA_COUNTER_COUNT;
+  if (t->checks_sums || coverage == COVERAGE_EACH_BLOCK)
+    t->finite_check = NULL;
+}
+
 AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target,
                                     const char *fields) {
   AttentionPass *t = NEW(k->arena, AttentionPass);
@@ -682,6 +696,8 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target,
       (!k->recomputes && !is_faster_fused(t, &gpu, t->seconds)))
     return NULL;
   t->refusal = apply_fields(t, k->arena, &gpu, fields);
+  if (t->trimmed)
+    choose_finite_check(t, k, target);
   return t;
 }
 

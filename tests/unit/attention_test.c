@@ -177,7 +177,7 @@ static void test_fields(void **state) {
       {"stages=1", "stages=1: it must be from 2 to 8"},
       {"stages=9", "stages=9: it must be from 2 to 8"},
       {"m=64 warps_m=1 n=192 stages=8",
-       "m=64 n=192 k=64 stages=8: a block uses 411912 bytes of shared memory, "
+       "m=64 n=192 k=64 stages=8: a block uses 411920 bytes of shared memory, "
        "and it can use 232448: write stages=4"},
       {"m=192 warps_m=3 n=256 stages=2",
        "m=192 n=256 k=64 stages=2: a thread uses some 256 registers, and it "
@@ -256,7 +256,8 @@ static void test_compile(void **state) {
                          .e = dims[d][1],
                          .kind = kinds[(g + j) % 5],
                          .align = g % 3 == 2 && j ? 4 : 16,
-                         .computed = g % 3 == 1 && j};
+                         .computed = g % 3 == 1 && j,
+                         .counts = kinds[(g + j) % 5] == ATTENTION_CAUSAL};
       compile(n, &c, cuda_archs[g], j ? 300 : 4096);
     }
 }
