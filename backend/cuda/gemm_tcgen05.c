@@ -82,11 +82,11 @@ static void put_begin(Buffer *out, const GemmKernelSpec *t,
       out,
       "const unsigned ready = shared + %uu, drained = ready + %uu;\n"
       "if (ax_warp() == 2) {\n"
-      "ax_tmem_alloc(shared + %uu, %u);\nax_tmem_permit();\n}\n%s();\n"
+      "ax_tmem_alloc(shared + %uu, %u);\nax_tmem_permit();\n}\n%sax_sync();\n"
       "const unsigned tensor = *(const unsigned *)(memory + %uu);\n",
       r->counts_offset, 8 * s->accumulators, address_offset(t, r),
       gemm_tmem_columns(s),
-      gemm_cluster_size(s) > 1 ? "ax_cluster_sync" : "ax_sync",
+      gemm_cluster_size(s) > 1 ? "ax_cluster_begin();\n" : "",
       address_offset(t, r));
 }
 

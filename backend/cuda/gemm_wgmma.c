@@ -239,7 +239,7 @@ static void put_barrier_init(Buffer *out, const GemmKernelSpec *t,
   gemm_put_stage_barriers(
       out, r, gemm_cluster_size(s) * (s->pingpong ? 1 : r->consumer_groups));
   buffer_printf(out, "ax_fence_mbarrier_init();\n}\n%s();\n",
-                gemm_cluster_size(s) > 1 ? "ax_cluster_sync" : "ax_sync");
+                gemm_cluster_size(s) > 1 ? "ax_cluster_begin" : "ax_sync");
 }
 
 void gemm_put_wgmma_kernel(Buffer *before, Buffer *out,
