@@ -34,6 +34,9 @@ typedef struct AttentionShape {
   bool needs_row_sum; /* the sum of weights is used */
   /* Trimmed bounds may be invalid; the kernel then repeats over all of n. */
   bool may_retry;
+  /* The blocks of a wgmma kernel may count sums: AttentionKernelSpec.counters.
+   */
+  bool may_count;
   /* Operations per score, in units of `cost` in primitives/map.def. */
   double score_ops;
   uint32_t score_loads;        /* Loads per score. */

@@ -568,6 +568,7 @@ static bool fill_shape(AttentionPass *t, const Kernel *k) {
   s->subtract_max = t->pattern.subtract_max;
   s->needs_row_sum = t->pattern.needs_row_sum;
   s->may_retry = t->trimmed && t->trimmed->trim_check && !t->bounds_proved;
+  s->may_count = t->trimmed && t->bounds_proved && !k->graph->extent_table;
   s->epilogue_bytes = epilogue_bytes(t, k);
   for (uint32_t j = 0; j < t->score->ops.len; j++) {
     const KernelOp *step = &t->score->ops.at[j];

@@ -108,6 +108,7 @@ static uint32_t thread_registers(const AttentionShape *shape,
    * converted values of all scores are live during the wait for wgmma. */
   if (s->mma_kind == MMA_KIND_WGMMA)
     return all + s->n / 4 + (shape->score_converts_64_bits ? s->n : 0) +
+           (shape->may_count ? COUNTING_REGISTERS : 0) +
            (shape->score_ops <= MAX_CHEAP_SCORE_OPS
                 ? ATTENTION_WGMMA_BASE_REGISTERS +
                       shape->score_loads * SCORE_LOAD_REGISTERS

@@ -378,6 +378,11 @@ void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
   const GemmSchedule *s = t->schedule;
   AttentionSmem r = attention_smem(p, s);
   gemm_put_preamble(out);
+  buffer_printf(out,
+                "if (thread == 0) {\nax_tma_prefetch(%s);\n"
+                "ax_tma_prefetch(%s);\nax_tma_prefetch(%s);\n}\n",
+                t->first.query.tensor_map, t->first.key.tensor_map,
+                t->value.tensor_map);
   attention_put_block_bounds(out, t);
   buffer_printf(out,
                 "const int stage_terms = %u;\n"

@@ -109,6 +109,27 @@ static void test_wide(void **state) {
   assert_true(attention_fits(&shape, &gpu, &s));
 }
 
+/* Three warpgroups that may repeat rows have no registers for tiles of 112 keys
+ * (ptxas spilled). */
+static void test_counting(void **state) {
+  (void)state;
+  AttentionCase c = {.in = DT_F16, .k = 64, .e = 64, .align = 16};
+  AttentionShape shape = attention_case_shape(&c, 4096, 4096, 16);
+  GpuSpec gpu;
+  GemmSchedule s;
+  double seconds;
+  Buffer why = {0};
+  assert_true(gpu_spec("sm_90a", &gpu));
+  assert_true(attention_choose(&shape, &gpu, &s, &seconds));
+  assert_true(
+      attention_override(&shape, &gpu, "m=192 warps_m=3 n=112", &s, &why));
+  shape.may_count = true;
+  assert_false(attention_fits(&shape, &gpu, &s));
+  s.n = 96;
+  assert_true(attention_fits(&shape, &gpu, &s));
+  buffer_free(&why);
+}
+
 typedef struct Refusal {
   const char *fields, *why;
 } Refusal;
@@ -264,9 +285,10 @@ static void test_compile(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choose),        cmocka_unit_test(test_again),
-      cmocka_unit_test(test_wide),          cmocka_unit_test(test_fields),
-      cmocka_unit_test(test_wgmma_refused), cmocka_unit_test(test_compile),
+      cmocka_unit_test(test_choose),   cmocka_unit_test(test_again),
+      cmocka_unit_test(test_wide),     cmocka_unit_test(test_fields),
+      cmocka_unit_test(test_counting), cmocka_unit_test(test_wgmma_refused),
+      cmocka_unit_test(test_compile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
