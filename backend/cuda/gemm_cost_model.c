@@ -555,7 +555,7 @@ static void try_fma(ScheduleSearch *c) {
 
 /* Tries stream-K: the last, partial wave is split across all SMs. */
 static void try_stream_k(ScheduleSearch *c, GemmSchedule s) {
-  uint32_t max = s.mma_kind == MMA_KIND_WGMMA && !c->shape->no_split_k;
+  uint32_t max = gemm_has_producer(&s) && !c->shape->no_split_k;
   for (s.stream = 0; s.stream <= max; s.stream++)
     try_schedule(c, s);
 }

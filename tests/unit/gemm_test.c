@@ -131,7 +131,7 @@ static void test_change(void **state) {
       {"swizzle_a=0", "swizzle_a=0: with these fields it is swizzle_a=343; "
                       "swizzle_a follows from the others, so leave it out"},
       /* fields of other kernels */
-      {"way=mma stream=1", "stream needs way=wgmma"},
+      {"way=mma stream=1", "stream needs way=wgmma or way=tcgen05"},
       {"way=mma persistent=1", "persistent needs way=wgmma or way=tcgen05"},
       {"way=mma cluster_m=2", "cluster_m needs way=wgmma or way=tcgen05"},
       {"way=mma cluster_m=0", "cluster_m needs way=wgmma or way=tcgen05"},
@@ -239,7 +239,6 @@ static void test_change_tensor(void **state) {
                    "shared memory, and it can use 232448: write stages=4"},
       {"way=wgmma", "way=wgmma needs the architecture sm_90a"},
       /* fields of other kernels */
-      {"stream=1", "stream needs way=wgmma"},
       {"split=2", "split needs way=fma or way=mma"},
       {"flight=2", "flight needs way=wgmma"},
       {"pingpong=1", "pingpong needs way=wgmma"},
@@ -472,6 +471,10 @@ static void test_compile_tensor(void **state) {
        "way=tcgen05 m=128 n=192 cluster_n=2"},
       {{DT_F8_E5M2, DT_F32, DT_F32, .bias = true, .align = 16},
        "way=tcgen05 m=128 n=96"},
+      {{DT_BF16, DT_F32, DT_BF16, .bias = true, .align = 16},
+       "way=tcgen05 m=128 n=256 stream=1 store=engine waiting=1 stages=4"},
+      {{DT_F16, DT_F32, DT_F32, .align = 16},
+       "way=tcgen05 m=64 n=96 stream=1 store=shared waiting=0 cluster_m=2"},
   };
   for (size_t j = 0; j < ARRAY_LEN(cases); j++)
     compile(n, &cases[j].c, "sm_100a", 4096, cases[j].fields);

@@ -75,6 +75,16 @@ static const GemmRun kinds[] = {
      TENSOR "m=128 store=shared accumulators=2 cluster_m=1 cluster_n=1",
      0},
     {"sm_100a",
+     {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true},
+     TENSOR "m=128 n=64 stream=1 store=engine waiting=2 accumulators=2 "
+            "cluster_m=1 cluster_n=1",
+     0},
+    {"sm_100a",
+     {DT_F16, DT_F32, DT_F32, .align = 16},
+     TENSOR "m=64 n=96 stream=1 store=shared accumulators=1 cluster_m=2 "
+            "cluster_n=1",
+     0},
+    {"sm_100a",
      {DT_F16, DT_F32, DT_F16, .a_transposed = 1, .b_transposed = 1,
       .align = 16},
      TENSOR "m=64 n=64 store=engine waiting=1 accumulators=1 cluster_m=1 "
