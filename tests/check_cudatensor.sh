@@ -86,6 +86,7 @@ do print (x @ w)
 END
 for fields in 'm=64 n=32 accumulators=1 stages=2' 'm=128 n=96 store=shared' \
   'n=64 store=engine waiting=1 cluster_n=2' \
+  'n=64 m=64 stream=1 store=engine waiting=1 cluster_m=2' \
   'n=32 store=engine waiting=2 cluster_m=2 m=64'; do
   echo "gemm * bf16 *x*x* {way=tcgen05 $fields}" >schedules
   tensor one 1
@@ -94,8 +95,8 @@ for fields in 'm=64 n=32 accumulators=1 stages=2' 'm=128 n=96 store=shared' \
   done
 done
 for fields_message in 'way=tcgen05 m=256|m=64 or m=128' \
-  'way=tcgen05 stream=1|stream needs way=wgmma' \
-  'way=tcgen05 accumulators=4|accumulators must be 1 or 2' \
+  'way=tcgen05 flight=1|flight needs way=wgmma' \
+  'way=tcgen05 accumulators=4|accumulators=4: it must be 1 or 2' \
   'way=wgmma|way=wgmma needs the architecture sm_90a'; do
   echo "gemm * bf16 *x*x* {${fields_message%|*}}" >schedules
   output=$(on_gpu "$AXON" plan one.axn 2>&1 | tr -s ' \n' ' ')

@@ -252,6 +252,8 @@ refuse_gpu() { # refuse_gpu PROGRAM COMMENT LIST: each schedule of a kernel
 }
 refuse_gpu row.axn 'map sum x' refused_gpu
 refuse_gpu refused_gpu_tiles.axn 'transpose x + 1.0' refused_gpu_tiles
+refuse_gpu gpu.axn 'nn.attention ~causal' refused_gpu_attention
+refuse_gpu gpu.axn ': x @ w,' refused_gpu_product
 cat >declared.axn <<'END'
 val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
 fun f x = map sum x

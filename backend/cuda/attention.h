@@ -34,6 +34,9 @@ typedef struct AttentionShape {
   bool needs_row_sum; /* the sum of weights is used */
   /* Trimmed bounds may be invalid; the kernel then repeats over all of n. */
   bool may_retry;
+  /* The blocks of a wgmma kernel may count sums: AttentionKernelSpec.counters.
+   */
+  bool may_count;
   /* Operations per score, in units of `cost` in primitives/map.def. */
   double score_ops;
   uint32_t score_loads;        /* Loads per score. */
@@ -49,8 +52,15 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
 /* See gemm_override. */
 bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
                         const char *text, GemmSchedule *s, Buffer *why);
+/* NULL, or why wgmma cannot compute this attention. */
+const char *attention_wgmma_refusal(const AttentionShape *shape,
+                                    const GpuSpec *gpu);
+BlockUse attention_block_use(const AttentionShape *shape, const GpuSpec *gpu,
+                             const GemmSchedule *s);
 bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s);
+/* A head or value dimension, rounded up to whole MMAs. */
+uint32_t attention_padded_dim(uint32_t dim);
 uint32_t attention_shared_bytes(const AttentionShape *shape,
                                 const GemmSchedule *s);
 /* True if the threads of an mma kernel keep the query in registers. */
@@ -64,6 +74,10 @@ typedef struct ScoreProductSpec {
   GemmAxisGroup kv_batch, n, kv_k; /* of the key */
   GemmOperand query, key;
 } ScoreProductSpec;
+
+/* Counters of a batch: blocks with their sums, sums that are not finite, and
+ * blocks that have stored their results. */
+enum { ATTENTION_COUNTERS = 3 };
 
 typedef struct AttentionKernelSpec {
   const AttentionShape *shape;
@@ -99,6 +113,12 @@ typedef struct AttentionKernelSpec {
    * over all of n.  NULL: they never contribute.  Only in mma kernels. */
   void (*put_trim_check)(void *owner, Buffer *out, const char *row_max,
                          const char *row_sum, const char *to);
+  /* The blocks of a batch, which read all values between them, count their
+   * sums that are not finite: then a value may not be, and the last block
+   * repeats the rows of the batch over all of n.  ATTENTION_COUNTERS counters
+   * per batch, which are 0 before and after the kernel; NULL: no such check.
+   * Only in wgmma kernels. */
+  const char *counters;
   /* Emits the stores of row statistics, at the axis variables of batch and m;
    * NULL: there are none. */
   void (*put_row_outputs)(void *owner, Buffer *out);

@@ -568,6 +568,7 @@ static bool fill_shape(AttentionPass *t, const Kernel *k) {
   s->subtract_max = t->pattern.subtract_max;
   s->needs_row_sum = t->pattern.needs_row_sum;
   s->may_retry = t->trimmed && t->trimmed->trim_check && !t->bounds_proved;
+  s->may_count = t->trimmed && t->bounds_proved && !k->graph->extent_table;
   s->epilogue_bytes = epilogue_bytes(t, k);
   for (uint32_t j = 0; j < t->score->ops.len; j++) {
     const KernelOp *step = &t->score->ops.at[j];
@@ -656,6 +657,20 @@ static const char *apply_fields(AttentionPass *t, Arena *arena,
   return good ? NULL : why.text;
 }
 
+/* Without a pass before the kernel, the blocks of a batch must read all values
+ * between them, and have counters. */
+static void choose_finite_check(AttentionPass *t, const Kernel *k,
+                                const CudaTarget *target) {
+  AttentionCoverage coverage = attention_coverage(t, k);
+  double counters = ATTENTION_COUNTERS *
+                    loop_axes_hint(k->loops.at[0], t->batch_count, t->batch);
+  t->checks_sums = coverage == COVERAGE_TOGETHER &&
+                   t->s.mma_kind == MMA_KIND_WGMMA && target->has_tensor_maps &&
+                   counters <= CUDA_COUNTER_COUNT;
+  if (t->checks_sums || coverage == COVERAGE_EACH_BLOCK)
+    t->finite_check = NULL;
+}
+
 AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target,
                                     const char *fields) {
   AttentionPass *t = NEW(k->arena, AttentionPass);
@@ -682,6 +697,8 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target,
       (!k->recomputes && !is_faster_fused(t, &gpu, t->seconds)))
     return NULL;
   t->refusal = apply_fields(t, k->arena, &gpu, fields);
+  if (t->trimmed)
+    choose_finite_check(t, k, target);
   return t;
 }
 

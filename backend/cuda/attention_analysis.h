@@ -53,9 +53,21 @@ typedef struct AttentionPass {
   /* The trimmed bounds are always valid: see AttentionShape.may_retry. */
   bool bounds_proved;
   /* With trimmed bounds: finds values that are not finite.  A weight of 0 does
-   * not remove these. */
+   * not remove these.  NULL: no block skips values, or checks_sums. */
   LoopNest *finite_check;
+  /* The blocks find such values in their sums: see AttentionKernelSpec. */
+  bool checks_sums;
 } AttentionPass;
+
+/* ---- attention_coverage.c ---- */
+
+/* What the blocks of a batch read with trimmed bounds. */
+typedef enum AttentionCoverage {
+  COVERAGE_UNKNOWN,
+  COVERAGE_TOGETHER,   /* each value is read by a block */
+  COVERAGE_EACH_BLOCK, /* each block reads all values */
+} AttentionCoverage;
+AttentionCoverage attention_coverage(const AttentionPass *t, const Kernel *k);
 
 /* NULL: not a supported attention kernel, or no schedule fits.  fields: see
  * gemm_pass_match. */

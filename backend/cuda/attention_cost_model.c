@@ -1,7 +1,6 @@
 /* Cost model and schedule search of fused attention. */
 #include "backend/cuda/attention_emit.h"
 #include "machine/limits/cuda.h"
-#include "support/buffer.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,6 +14,10 @@ enum {
 
 static uint32_t round_up(uint32_t x, uint32_t to) {
   return (x + to - 1) / to * to;
+}
+
+uint32_t attention_padded_dim(uint32_t dim) {
+  return round_up(dim, 16);
 }
 
 static void product_schedules(const AttentionShape *shape, GemmSide query,
@@ -31,7 +34,7 @@ static void product_schedules(const AttentionShape *shape, GemmSide query,
                             .store_align_bytes = shape->store_align_bytes};
   p->kv_shape.a.mn_major = p->kv_shape.b.mn_major = true;
   p->q_schedule = p->kv_schedule = *s;
-  p->q_schedule.k = p->kv_schedule.m = round_up(head_dim, 16);
+  p->q_schedule.k = p->kv_schedule.m = attention_padded_dim(head_dim);
   p->kv_schedule.n = round_up(shape->value_dim, 16);
   p->kv_schedule.k = s->n;
   p->q_schedule.warps_n = p->kv_schedule.warps_n = 1;
@@ -105,6 +108,7 @@ static uint32_t thread_registers(const AttentionShape *shape,
    * converted values of all scores are live during the wait for wgmma. */
   if (s->mma_kind == MMA_KIND_WGMMA)
     return all + s->n / 4 + (shape->score_converts_64_bits ? s->n : 0) +
+           (shape->may_count ? COUNTING_REGISTERS : 0) +
            (shape->score_ops <= MAX_CHEAP_SCORE_OPS
                 ? ATTENTION_WGMMA_BASE_REGISTERS +
                       shape->score_loads * SCORE_LOAD_REGISTERS
@@ -134,15 +138,24 @@ static uint32_t blocks_per_sm(const AttentionShape *shape, const GpuSpec *gpu,
   return max;
 }
 
+BlockUse attention_block_use(const AttentionShape *shape, const GpuSpec *gpu,
+                             const GemmSchedule *s) {
+  return (BlockUse){.threads = gemm_threads(s),
+                    .shared_bytes = attention_shared_bytes(shape, s),
+                    .max_shared_bytes = gpu->block_shared_bytes,
+                    .registers = thread_registers(shape, s),
+                    .max_registers =
+                        s->mma_kind == MMA_KIND_WGMMA
+                            ? gemm_consumer_registers(
+                                  s->warps_m, ATTENTION_PRODUCER_REGISTERS)
+                            : MAX_THREAD_REGISTERS,
+                    .blocks = blocks_per_sm(shape, gpu, s)};
+}
+
 bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s) {
-  return attention_shared_bytes(shape, s) <= gpu->block_shared_bytes &&
-         thread_registers(shape, s) <=
-             (s->mma_kind == MMA_KIND_WGMMA
-                  ? gemm_consumer_registers(s->warps_m,
-                                            ATTENTION_PRODUCER_REGISTERS)
-                  : MAX_THREAD_REGISTERS) &&
-         blocks_per_sm(shape, gpu, s) >= 1;
+  BlockUse u = attention_block_use(shape, gpu, s);
+  return block_use_fits(&u);
 }
 
 static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
@@ -180,18 +193,6 @@ static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
   return fmax(clocks / gpu->clock_hz, bytes / gpu->dram_bandwidth);
 }
 
-/* True if TMA can load all operands.  The kernel has a single product. */
-static bool can_use_wgmma(const AttentionShape *shape, const GpuSpec *gpu) {
-  const GemmSide *sides[] = {&shape->query, &shape->key, &shape->value};
-  if (shape->head_dim2)
-    return false;
-  for (size_t j = 0; j < 3; j++)
-    if (!sides[j]->tma_copyable || sides[j]->computed ||
-        sides[j]->align_bytes < 16)
-      return false;
-  return gpu->f16_wgmma_rate > 0 && gpu->has_tma;
-}
-
 static bool is_supported(const AttentionShape *shape, const GpuSpec *gpu) {
   Dtype t = shape->query.dtype;
   return shape->key.dtype == t && shape->value.dtype == t &&
@@ -199,23 +200,6 @@ static bool is_supported(const AttentionShape *shape, const GpuSpec *gpu) {
          shape->head_dim <= 256 && shape->value_dim <= 256 &&
          shape->head_dim2 <= 256 &&
          (t == DT_F16 || (t == DT_BF16 && gpu->arch >= 80));
-}
-
-/* Validates a schedule that a user wrote. */
-static bool can_run(const AttentionShape *shape, const GpuSpec *gpu,
-                    const GemmSchedule *s) {
-  bool wgmma = s->mma_kind == MMA_KIND_WGMMA;
-  uint32_t rows = wgmma ? 64 : 16;
-  if ((!wgmma && s->mma_kind != MMA_KIND_MMA_SYNC) || s->warps_m < 1 ||
-      s->warps_m > (wgmma ? 3 : 8) || s->m != rows * s->warps_m ||
-      s->warps_n != 1 || s->n < rows / 2 || s->n > 256 || s->n % 16 ||
-      s->k != round_up(shape->head_dim, 16) || s->store != STORE_SHARED ||
-      s->stages < 2 || s->stages > 8)
-    return false;
-  return (wgmma ? can_use_wgmma(shape, gpu) && s->copy == COPY_TMA
-                : s->copy == (gpu->has_cp_async ? COPY_CP_ASYNC
-                                                : COPY_VIA_REGISTERS)) &&
-         attention_fits(shape, gpu, s);
 }
 
 typedef struct ScheduleSearch {
@@ -242,7 +226,7 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
                             .copy = gpu->has_cp_async ? COPY_CP_ASYNC
                                                       : COPY_VIA_REGISTERS,
                             .store = STORE_SHARED,
-                            .k = round_up(shape->head_dim, 16),
+                            .k = attention_padded_dim(shape->head_dim),
                             .warps_n = 1,
                             .split = 1,
                             .cluster_m = 1,
@@ -258,7 +242,7 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
         candidate.m = 16 * candidate.warps_m;
         try_schedule(&c, &candidate);
       }
-  if (can_use_wgmma(shape, gpu)) {
+  if (!attention_wgmma_refusal(shape, gpu)) {
     candidate.mma_kind = MMA_KIND_WGMMA;
     candidate.copy = COPY_TMA;
     for (candidate.warps_m = 1; candidate.warps_m <= 3; candidate.warps_m++)
@@ -275,21 +259,6 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
   *s = c.best;
   s->blocks = blocks_per_sm(shape, gpu, s);
   *seconds = c.seconds;
-  return true;
-}
-
-bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
-                        const char *text, GemmSchedule *s, Buffer *why) {
-  GemmSchedule to = *s;
-  if (!gemm_schedule_parse(&to, text, why) ||
-      !gemm_schedule_check_fields(&to, true, why))
-    return false;
-  if (!can_run(shape, gpu, &to)) {
-    buffer_puts(why, "there is no such kernel, or it does not fit");
-    return false;
-  }
-  to.blocks = blocks_per_sm(shape, gpu, &to);
-  *s = to;
   return true;
 }
 

@@ -6,7 +6,9 @@
  * - s: scores, then weights, in the layout of an MMA accumulator
  * - second_s: the second product, in this layout
  * - sums: accumulators of the second matmul
- * - most, total: maximum and sum of the two rows of a thread */
+ * - most, total: maximum and sum of the two rows of a thread
+ * - attempt, again, done: with counters: 0, or 1 + the band of rows that the
+ *   block repeats; whether it repeats; earlier steps */
 #ifndef AXON_CUDA_ATTENTION_EMIT_H
 #define AXON_CUDA_ATTENTION_EMIT_H
 
@@ -63,7 +65,7 @@ void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
 /* Offsets in shared memory.  The stages are at offset 0. */
 typedef struct AttentionSmem {
   uint32_t query_offset, stage_bytes, v_offset, epilogue_offset,
-      barriers_offset, total_bytes;
+      barriers_offset, repeat_offset, total_bytes;
 } AttentionSmem;
 AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s);
 

@@ -337,6 +337,12 @@ static void put_unmasked_bounds(void *owner, Buffer *out, const char *first,
   put_trim_bounds(owner, out, true);
 }
 
+static void put_bounds(void *owner, Buffer *out, const char *first,
+                       const char *last) {
+  (void)first, (void)last;
+  put_trim_bounds(owner, out, false);
+}
+
 static void put_checked_bounds(void *owner, Buffer *out, const char *first,
                                const char *last) {
   CudaWriter *w = owner;
@@ -410,11 +416,13 @@ static void set_bounds_callbacks(CudaWriter *w, const AttentionPass *t,
                                  AttentionKernelSpec *g) {
   if (!t->trimmed)
     return;
-  /* result of the previous pass, the finite check (emit_kernel.c) */
-  buffer_printf(&w->head,
-                "const bool *const odd = (const bool *)(scratch + %s);\n",
-                emit_int(&w->e, w->locals[w->k->loops.len][0].scratch_offset));
-  g->put_bounds = put_checked_bounds;
+  if (t->finite_check) /* result of the previous pass (emit_kernel.c) */
+    buffer_printf(
+        &w->head, "const bool *const odd = (const bool *)(scratch + %s);\n",
+        emit_int(&w->e, w->locals[w->k->loops.len][0].scratch_offset));
+  g->put_bounds = t->finite_check ? put_checked_bounds : put_bounds;
+  if (t->checks_sums)
+    g->counters = cuda_device_counters(w);
   g->put_unmasked_bounds = put_unmasked_bounds;
   if (t->shape.may_retry)
     g->put_trim_check = put_trim_check;

@@ -21,6 +21,7 @@ AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s) {
   r.barriers_offset =
       r.epilogue_offset +
       s->m * gemm_epilogue_tile_pitch(&p->first.kv_schedule) * 4;
-  r.total_bytes = r.barriers_offset + 8 * (1 + 4 * s->stages);
+  r.repeat_offset = r.barriers_offset + 8 * (1 + 4 * s->stages);
+  r.total_bytes = r.repeat_offset + 8;
   return r;
 }

@@ -49,9 +49,9 @@ void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t) {
   buffer_printf(out,
                 "const unsigned bands = (unsigned)(rows + %u) / %uu;\n"
                 "const unsigned batch = blockIdx.x / bands;\n"
-                "const int row0 = (int)((bands - 1 - blockIdx.x %% bands) * "
+                "%sint row0 = (int)((bands - 1 - blockIdx.x %% bands) * "
                 "%uu);\n",
-                s->m - 1, s->m, s->m);
+                s->m - 1, s->m, t->counters ? "" : "const ", s->m);
   gemm_put_unravel(out, &t->first.batch, "(int64_t)batch");
   buffer_puts(out, "int low = 0, high = terms;\n");
   if (t->put_bounds) {
@@ -75,7 +75,7 @@ void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t) {
     buffer_puts(out, "whole_high = plain ? whole_high : 0;\n}\n");
   }
   buffer_printf(out, "%sint from = low, to = max(high, low);\n",
-                t->put_trim_check ? "" : "const ");
+                t->put_trim_check || t->counters ? "" : "const ");
 }
 
 /* Declares the coordinates `r` and `j` of a score.  Out of bounds they are

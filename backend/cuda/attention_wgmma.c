@@ -10,7 +10,18 @@
 #include "machine/limits/cuda.h"
 #include "support/buffer.h"
 
-enum { WGMMA_M = 64 };
+enum {
+  WGMMA_M = 64,
+  /* Named barriers, after those of put_ping_pong. */
+  SUMS_BARRIER = ATTENTION_MAX_ORDERED_GROUPS + 1, /* the sums are counted */
+  ATTEMPT_BARRIER, /* the results are stored, and `again` is known */
+  NEXT_BARRIER,    /* the results of all blocks are stored */
+};
+
+/* The stages before this attempt, in an index of stages. */
+static const char *earlier_steps(const AttentionKernelSpec *t) {
+  return t->counters ? "done + " : "";
+}
 
 /* ---- producer ---- */
 
@@ -38,13 +49,11 @@ static void put_producer_load(Buffer *out, const AttentionKernelSpec *t,
                .strided_coord = "from + (int)step * stage_terms"});
 }
 
-static void put_producer(Buffer *out, const AttentionKernelSpec *t,
-                         AttentionGemms *p, const AttentionSmem *r) {
+static void put_producer_loads(Buffer *out, const AttentionKernelSpec *t,
+                               AttentionGemms *p, const AttentionSmem *r) {
   char at[40];
   snprintf(at, sizeof at, "shared + %uu", r->query_offset);
-  buffer_printf(out,
-                "if (ax_warp() == 0 && ax_elect()) {\n"
-                "ax_mbarrier_expect(full_a, %u);\n",
+  buffer_printf(out, "ax_mbarrier_expect(full_a, %u);\n",
                 (uint32_t)smem_tile_bytes(&p->first.q_copy.tile));
   gemm_put_tma_load(out, &(TmaLoad){.tile = &p->first.q_copy.tile,
                                     .batch = &t->first.batch,
@@ -57,10 +66,70 @@ static void put_producer(Buffer *out, const AttentionKernelSpec *t,
   buffer_printf(
       out,
       "for (unsigned step = 0; step < steps; step++) {\n"
-      "const unsigned stage = step %% %uu, parity = step / %uu & 1;\n",
-      t->schedule->stages, t->schedule->stages);
+      "const unsigned stage = (%sstep) %% %uu, parity = (%sstep) / %uu & 1;\n",
+      earlier_steps(t), t->schedule->stages, earlier_steps(t),
+      t->schedule->stages);
   put_producer_load(out, t, p, r, false);
   put_producer_load(out, t, p, r, true);
+  buffer_puts(out, "}\n");
+}
+
+/* Threads of the consumers and of the first warp of the producer. */
+static uint32_t attempt_threads(const AttentionKernelSpec *t) {
+  return t->schedule->warps_m * WARPGROUP_THREADS + WARP;
+}
+
+/* Prepares the next attempt, or leaves the loop of attempts. */
+static void put_next_attempt(Buffer *out, const AttentionKernelSpec *t) {
+  const GemmSchedule *s = t->schedule;
+  buffer_printf(out,
+                "if (attempt == (again ? bands : 0))\nbreak;\n"
+                "row0 = (int)attempt * %u;\nfrom = 0;\nto = terms;\n"
+                "whole_high = 0;\ndone += steps;\n"
+                "steps = (unsigned)(terms + %u) / %uu;\n",
+                s->m, s->n - 1, s->n);
+}
+
+/* Sets `again` in the last block of the batch that has its sums, if any sum is
+ * not finite.  This block waits until the others have stored their results,
+ * which it replaces. */
+static void put_producer_attempt(Buffer *out, const AttentionKernelSpec *t) {
+  buffer_printf(out,
+                "ax_sync_warp();\nif (attempt == 0) {\n"
+                "ax_barrier_sync(%u, %u);\n"
+                "if (lane == 0) {\n__threadfence();\n"
+                "const bool last = atomicAdd(counts, 1u) == bands - 1;\n"
+                "__threadfence();\n"
+                "*repeat = last && atomicAdd(counts + 1, 0u) > 0;\n"
+                "if (last)\ncounts[0] = counts[1] = 0;\n}\n}\n"
+                "ax_barrier_sync(%u, %u);\n"
+                "if (attempt == 0) {\nagain = *repeat;\n"
+                "if (lane == 0) {\n"
+                "while (again && atomicAdd(counts + 2, 0u) != bands - 1)\n"
+                "__nanosleep(100);\n"
+                "__threadfence();\natomicInc(counts + 2, bands - 1);\n}\n"
+                "if (again)\nax_barrier_sync(%u, %u);\n}\n",
+                SUMS_BARRIER, attempt_threads(t), ATTEMPT_BARRIER,
+                attempt_threads(t), NEXT_BARRIER, attempt_threads(t));
+  put_next_attempt(out, t);
+}
+
+static void put_producer(Buffer *out, const AttentionKernelSpec *t,
+                         AttentionGemms *p, const AttentionSmem *r) {
+  if (t->counters)
+    buffer_printf(out,
+                  "if (ax_warp() == 0) {\n"
+                  "unsigned *const counts = %s + batch * %uu;\n"
+                  "for (unsigned attempt = 0;; attempt++) {\n"
+                  "if (ax_elect()) {\n",
+                  t->counters, ATTENTION_COUNTERS);
+  else
+    buffer_puts(out, "if (ax_warp() == 0 && ax_elect()) {\n");
+  put_producer_loads(out, t, p, r);
+  buffer_puts(out, "}\n");
+  if (!t->counters)
+    return;
+  put_producer_attempt(out, t);
   buffer_puts(out, "}\n}\n");
 }
 
@@ -71,11 +140,12 @@ static void put_qk_wgmma(Buffer *out, const AttentionKernelSpec *t,
                          const char *step) {
   const GemmSchedule *s = t->schedule;
   buffer_printf(out,
-                "{\nconst unsigned stage = (%s) %% %uu;\n"
-                "ax_mbarrier_wait(full_b + 8 * stage, (%s) / %uu & 1);\n"
+                "{\nconst unsigned stage = (%s%s) %% %uu;\n"
+                "ax_mbarrier_wait(full_b + 8 * stage, (%s%s) / %uu & 1);\n"
                 "const uint64_t b_stage = b_first + (stage * %uu >> 4);\n"
                 "ax_wgmma_fence();\n",
-                step, s->stages, step, s->stages, r->stage_bytes);
+                earlier_steps(t), step, s->stages, earlier_steps(t), step,
+                s->stages, r->stage_bytes);
   for (uint32_t k = 0; k < p->first.q_schedule.k; k += 16)
     buffer_printf(out,
                   "ax_wgmma_m64n%uk16_%s<0, 0>(s, a_first + %u, b_stage + %u, "
@@ -92,11 +162,12 @@ static void put_pv_wgmma(Buffer *out, const AttentionKernelSpec *t,
                          const char *step) {
   const GemmSchedule *s = t->schedule;
   buffer_printf(out,
-                "{\nconst unsigned stage = (%s) %% %uu;\n"
-                "ax_mbarrier_wait(full_v + 8 * stage, (%s) / %uu & 1);\n"
+                "{\nconst unsigned stage = (%s%s) %% %uu;\n"
+                "ax_mbarrier_wait(full_v + 8 * stage, (%s%s) / %uu & 1);\n"
                 "const uint64_t v_stage = v_first + (stage * %uu >> 4);\n"
                 "ax_wgmma_fence();\n",
-                step, s->stages, step, s->stages, r->stage_bytes);
+                earlier_steps(t), step, s->stages, earlier_steps(t), step,
+                s->stages, r->stage_bytes);
   for (uint32_t k = 0; k < s->n; k += 16)
     buffer_printf(out,
                   "ax_wgmma_m64n%uk16_%s_ra<1>(sums, p + %u, v_stage + %u, "
@@ -110,9 +181,9 @@ static void put_pv_wgmma(Buffer *out, const AttentionKernelSpec *t,
 static void put_consumer_release(Buffer *out, const AttentionKernelSpec *t,
                                  char c, const char *step) {
   buffer_printf(out,
-                "if (member == 0)\nax_mbarrier_arrive(empty_%c + 8 * ((%s) %% "
-                "%uu));\n",
-                c, step, t->schedule->stages);
+                "if (member == 0)\nax_mbarrier_arrive(empty_%c + 8 * ((%s%s) "
+                "%% %uu));\n",
+                c, earlier_steps(t), step, t->schedule->stages);
 }
 
 static const char row_expr[] = "row0 + (int)row";
@@ -193,7 +264,60 @@ static void put_kv_loop(Buffer *out, const AttentionKernelSpec *t,
   put_kv_step(out, t, p, r);
   buffer_puts(out, "}\n");
   put_pv_wgmma(out, t, p, r, "steps - 1");
-  buffer_puts(out, "ax_wgmma_wait<0>();\nax_hold(sums);\n}\n");
+  buffer_puts(out, "ax_wgmma_wait<0>();\nax_hold(sums);\n");
+  if (t->counters)
+    put_consumer_release(out, t, 'v', "steps - 1");
+  buffer_puts(out, "}\n");
+}
+
+/* Counts a sum that is not finite: 0 times it is NaN. */
+static void put_count_sums(Buffer *out, const AttentionKernelSpec *t,
+                           const AttentionGemms *p) {
+  buffer_printf(out,
+                "if (attempt == 0) {\nfloat zero = 0;\n"
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                "zero = fmaf(sums[i], 0.0f, zero);\n"
+                "if (ax_any(!(zero == 0.0f)) && lane == 0)\n"
+                "atomicAdd(%s + batch * %uu + 1, 1u);\n"
+                "ax_barrier_arrive(%u, %u);\n}\n",
+                p->first.kv_schedule.n / 2, t->counters, ATTENTION_COUNTERS,
+                SUMS_BARRIER, attempt_threads(t));
+}
+
+/* The next attempt loads by TMA where this one stored. */
+static void put_consumer_attempt(Buffer *out, const AttentionKernelSpec *t) {
+  buffer_printf(out,
+                "ax_fence_async();\nax_barrier_sync(%u, %u);\n"
+                "if (attempt == 0) {\nagain = *repeat;\n"
+                "if (again)\nax_barrier_sync(%u, %u);\n}\n",
+                ATTEMPT_BARRIER, attempt_threads(t), NEXT_BARRIER,
+                attempt_threads(t));
+  put_next_attempt(out, t);
+}
+
+/* The rows of a block from the first load to the stores. */
+static void put_consumer_rows(Buffer *out, const AttentionKernelSpec *t,
+                              AttentionGemms *p, const AttentionSmem *r) {
+  char at[80];
+  attention_put_init(out, t, p);
+  buffer_printf(out, "ax_mbarrier_wait(full_a, %s);\n",
+                t->counters ? "attempt & 1" : "0");
+  put_kv_loop(out, t, p, r);
+  if (t->counters)
+    put_count_sums(out, t, p);
+  attention_put_row_sums(out, t, p);
+  /* the queries of a warp are not needed any more */
+  snprintf(at, sizeof at, "(float2 *)(memory + %uu + row * %uu)",
+           r->query_offset, p->first.q_copy.tile.panel_bytes);
+  attention_put_row_state(out, t, at);
+  buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
+                   "const int m_all = rows;\n");
+  gemm_put_extent(out, &t->e, "n_all");
+  Buffer row_prologue = {0};
+  attention_put_row_prologue(&row_prologue, t);
+  p->epilogue_spec.row_prologue = row_prologue.text;
+  gemm_put_epilogue_via_shared(out, &p->epilogue_spec, "sums", "row", "0u");
+  buffer_free(&row_prologue);
 }
 
 static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
@@ -220,22 +344,13 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\ns[i] = 0;\n",
                 s->n / 2, s->n / 4, s->n / 2);
   attention_put_accumulators(out, t, p);
-  attention_put_init(out, t, p);
-  buffer_puts(out, "ax_mbarrier_wait(full_a, 0);\n");
-  put_kv_loop(out, t, p, r);
-  attention_put_row_sums(out, t, p);
-  /* the queries of a warp are not needed any more */
-  snprintf(at, sizeof at, "(float2 *)(memory + %uu + row * %uu)",
-           r->query_offset, p->first.q_copy.tile.panel_bytes);
-  attention_put_row_state(out, t, at);
-  buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
-                   "const int m_all = rows;\n");
-  gemm_put_extent(out, &t->e, "n_all");
-  Buffer row_prologue = {0};
-  attention_put_row_prologue(&row_prologue, t);
-  p->epilogue_spec.row_prologue = row_prologue.text;
-  gemm_put_epilogue_via_shared(out, &p->epilogue_spec, "sums", "row", "0u");
-  buffer_free(&row_prologue);
+  if (t->counters)
+    buffer_puts(out, "for (unsigned attempt = 0;; attempt++) {\n");
+  put_consumer_rows(out, t, p, r);
+  if (t->counters) {
+    put_consumer_attempt(out, t);
+    buffer_puts(out, "}\n");
+  }
 }
 
 /* ---- kernel ---- */
@@ -263,11 +378,21 @@ void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
   const GemmSchedule *s = t->schedule;
   AttentionSmem r = attention_smem(p, s);
   gemm_put_preamble(out);
+  buffer_printf(out,
+                "if (thread == 0) {\nax_tma_prefetch(%s);\n"
+                "ax_tma_prefetch(%s);\nax_tma_prefetch(%s);\n}\n",
+                t->first.query.tensor_map, t->first.key.tensor_map,
+                t->value.tensor_map);
   attention_put_block_bounds(out, t);
   buffer_printf(out,
                 "const int stage_terms = %u;\n"
-                "const unsigned steps = (unsigned)(to - from + %u) / %uu;\n",
-                s->n, s->n - 1, s->n);
+                "%sunsigned steps = (unsigned)(to - from + %u) / %uu;\n",
+                s->n, t->counters ? "" : "const ", s->n - 1, s->n);
+  if (t->counters)
+    buffer_printf(out,
+                  "bool again = false;\nunsigned done = 0;\n"
+                  "unsigned *const repeat = (unsigned *)(memory + %uu);\n",
+                  r.repeat_offset);
   put_barriers(out, t, &r);
   buffer_puts(out, "if (thread < 128u) {\n");
   if (s->warps_m > 1)

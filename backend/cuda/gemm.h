@@ -61,6 +61,10 @@ bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why);
  * says which kernels do. */
 bool gemm_schedule_check_fields(const GemmSchedule *s, bool attention,
                                 Buffer *why);
+/* False: `text` states another value of a field that the other fields of `s`
+ * determine. */
+bool gemm_schedule_check_derived(const GemmSchedule *s, const char *text,
+                                 Buffer *why);
 
 /* ---- gemm_cost_model.c: schedule selection ---- */
 
@@ -122,6 +126,15 @@ typedef struct GemmShape {
  * type. */
 bool gemm_choose(const GemmShape *shape, const GpuSpec *gpu, GemmSchedule *s,
                  double *seconds);
+/* What a thread block uses, and the limits. */
+typedef struct BlockUse {
+  uint32_t threads, shared_bytes, max_shared_bytes;
+  uint32_t registers, max_registers; /* of a thread */
+  uint32_t blocks;                   /* that run on an SM at the same time */
+} BlockUse;
+BlockUse gemm_block_use(const GemmShape *shape, const GpuSpec *gpu,
+                        const GemmSchedule *s);
+bool block_use_fits(const BlockUse *u);
 /* True if shared memory, registers and threads of a block are within the
  * limits of the GPU. */
 bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
@@ -151,6 +164,15 @@ const char *gemm_tcgen05_refusal(const GemmShape *shape, const GpuSpec *gpu);
  * condition fails, and *s is unchanged. */
 bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
                    GemmSchedule *s, Buffer *why);
+/* Appends the reason to `why` unless it is NULL, and returns false. */
+bool gemm_refuse(Buffer *why, const char *format, ...) PRINTF_LIKE(2, 3);
+/* Checks a schedule of `shape`, a GemmShape or an AttentionShape, and fills in
+ * its derived fields. */
+typedef bool ScheduleCheck(const void *shape, const GpuSpec *gpu,
+                           GemmSchedule *s, Buffer *why);
+/* Names the limit that `u` exceeds, and a change that `check` accepts. */
+bool gemm_refuse_use(const BlockUse *u, ScheduleCheck *check, const void *shape,
+                     const GpuSpec *gpu, const GemmSchedule *s, Buffer *why);
 
 /* ---- gemm_block.c: resources of a thread block ---- */
 

@@ -152,14 +152,26 @@ static uint32_t max_registers(const GemmSchedule *s) {
              : MAX_THREAD_REGISTERS;
 }
 
+BlockUse gemm_block_use(const GemmShape *shape, const GpuSpec *gpu,
+                        const GemmSchedule *s) {
+  return (BlockUse){.threads = gemm_threads(s),
+                    .shared_bytes = gemm_shared_bytes(shape, s),
+                    .max_shared_bytes = gpu->block_shared_bytes,
+                    .registers = thread_registers(shape, s),
+                    .max_registers = max_registers(s),
+                    .blocks = blocks_per_sm(shape, gpu, s)};
+}
+
+bool block_use_fits(const BlockUse *u) {
+  return u->threads >= WARP && u->threads <= MAX_BLOCK_THREADS &&
+         u->shared_bytes <= u->max_shared_bytes &&
+         u->registers <= u->max_registers && u->blocks >= 1;
+}
+
 bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
                const GemmSchedule *s) {
-  uint32_t threads = gemm_threads(s), stages = s->copy == COPY_VIA_REGISTERS;
-  return threads >= WARP && threads <= MAX_BLOCK_THREADS &&
-         s->stages > stages &&
-         gemm_shared_bytes(shape, s) <= gpu->block_shared_bytes &&
-         thread_registers(shape, s) <= max_registers(s) &&
-         blocks_per_sm(shape, gpu, s) >= 1;
+  BlockUse u = gemm_block_use(shape, gpu, s);
+  return s->stages > (s->copy == COPY_VIA_REGISTERS) && block_use_fits(&u);
 }
 
 /* ---- predicted time ---- */
@@ -543,7 +555,7 @@ static void try_fma(ScheduleSearch *c) {
 
 /* Tries stream-K: the last, partial wave is split across all SMs. */
 static void try_stream_k(ScheduleSearch *c, GemmSchedule s) {
-  uint32_t max = s.mma_kind == MMA_KIND_WGMMA && !c->shape->no_split_k;
+  uint32_t max = gemm_has_producer(&s) && !c->shape->no_split_k;
   for (s.stream = 0; s.stream <= max; s.stream++)
     try_schedule(c, s);
 }

@@ -198,6 +198,25 @@ const char *gemm_has_work_expr(const GemmKernelSpec *t);
 /* Declares `full` and `empty`, the mbarriers of the stages, and initializes
  * them in a block for thread 0, which stays open.  releases: arrivals after
  * which a stage is empty. */
+/* ---- gemm_stream_k.c ---- */
+/* The threads that share a tile with those of other blocks, and their sums:
+ * float sums0[values], sums1[values], ... */
+typedef struct StreamK {
+  uint32_t arrays, values, threads;
+  const char *member; /* number of the thread: an expression */
+  char sync[60];      /* the barrier of these threads: a statement */
+  /* Expression: offset in shared memory of a count. */
+  char count_offset[40];
+  /* Emits the declaration and the load of array x; NULL: they are loaded. */
+  void (*put_load)(Buffer *out, const GemmSchedule *s, uint32_t x);
+} StreamK;
+/* Stores partial sums.  Declares `last`: this block runs the epilogue. */
+void gemm_put_stream_k_begin(Buffer *out, const GemmKernelSpec *t,
+                             const StreamK *k);
+/* Adds the partial sums of other blocks to array x. */
+void gemm_put_stream_k_sums(Buffer *out, const GemmKernelSpec *t,
+                            const StreamK *k, uint32_t x);
+/* ---- gemm_tma_pipeline.c ---- */
 void gemm_put_stage_barriers(Buffer *out, const TmaPipeline *r,
                              uint32_t releases);
 void gemm_put_producer(Buffer *out, const GemmKernelSpec *t,

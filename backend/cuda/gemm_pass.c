@@ -103,8 +103,7 @@ static const char *tile_counters(CudaWriter *w, int64_t tiles) {
   Emitter *e = &w->e;
   CudaPass *p = w->pass;
   if (!w->k->graph->extent_table)
-    return format(e, "((unsigned *)a.p[%u] + %d)", w->out->pointer_count - 1,
-                  CUDA_COUNTERS_OFFSET / 4);
+    return cuda_device_counters(w);
   p->counter_count = p->max_grid_blocks ? p->max_grid_blocks : tiles;
   p->counters_offset = cuda_alloc_scratch(w, p->counter_count, DT_I32);
   return format(e, "((unsigned *)(scratch + %s))",

@@ -17,6 +17,7 @@ enum {
   PRODUCER = WGMMA | TCGEN05,
   MATMUL = FMA | MMA | PRODUCER,
   ALL = MATMUL | ATTENTION,
+  DERIVED = 1 << (MMA_KIND_TCGEN05 + 1), /* of other fields */
 };
 
 typedef struct ScheduleField {
@@ -54,17 +55,23 @@ static const ScheduleWord *find_word(size_t offset, uint32_t value) {
   return NULL;
 }
 
+static void print_field(Buffer *out, const GemmSchedule *s,
+                        const ScheduleField *f) {
+  uint32_t value = *field_at(s, f);
+  const ScheduleWord *word = find_word(f->offset, value);
+  if (word)
+    buffer_printf(out, "%s=%s", f->key, word->text);
+  else
+    buffer_printf(out, "%s=%u", f->key, value);
+}
+
 void gemm_schedule_print(Buffer *out, const GemmSchedule *s) {
   const char *separator = "";
   for (size_t j = 0; j < ARRAY_LEN(fields); j++) {
-    uint32_t value = *field_at(s, &fields[j]);
-    const ScheduleWord *word = find_word(fields[j].offset, value);
-    if (!value)
+    if (!*field_at(s, &fields[j]))
       continue;
-    if (word)
-      buffer_printf(out, "%s%s=%s", separator, fields[j].key, word->text);
-    else
-      buffer_printf(out, "%s%s=%u", separator, fields[j].key, value);
+    buffer_puts(out, separator);
+    print_field(out, s, &fields[j]);
     separator = " ";
   }
 }
@@ -128,6 +135,8 @@ bool gemm_schedule_check_fields(const GemmSchedule *s, bool attention,
     const ScheduleField *f = &fields[j];
     if (f->users & user || *field_at(s, f) == f->unused)
       continue;
+    if (!why)
+      return false;
     if (attention) {
       buffer_printf(why, "attention has no field %s", f->key);
       return false;
@@ -140,6 +149,26 @@ bool gemm_schedule_check_fields(const GemmSchedule *s, bool attention,
                       find_word(offsetof(GemmSchedule, mma_kind), kind)->text);
         separator = " or";
       }
+    return false;
+  }
+  return true;
+}
+
+/* ---- derived fields ---- */
+
+bool gemm_schedule_check_derived(const GemmSchedule *s, const char *text,
+                                 Buffer *why) {
+  GemmSchedule stated = *s;
+  if (!gemm_schedule_parse(&stated, text, why))
+    return false;
+  for (size_t j = 0; j < ARRAY_LEN(fields); j++) {
+    const ScheduleField *f = &fields[j];
+    if (!(f->users & DERIVED) || *field_at(s, f) == *field_at(&stated, f))
+      continue;
+    print_field(why, &stated, f);
+    buffer_puts(why, ": with these fields it is ");
+    print_field(why, s, f);
+    buffer_printf(why, "; %s follows from the others, so leave it out", f->key);
     return false;
   }
   return true;

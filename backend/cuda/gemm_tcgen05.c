@@ -16,10 +16,11 @@
 #include "support/buffer.h"
 
 enum {
-  LOAD_ROWS = 16,    /* rows of a load from tensor memory */
-  LANE_SHIFT = 16,   /* of the lane in an address of tensor memory */
-  WARP_LANES = 32,   /* lanes of tensor memory that a warp can load */
-  ALLOC_COLUMNS = 32 /* columns of tensor memory that can be allocated */
+  LOAD_ROWS = 16,     /* rows of a load from tensor memory */
+  LANE_SHIFT = 16,    /* of the lane in an address of tensor memory */
+  WARP_LANES = 32,    /* lanes of tensor memory that a warp can load */
+  ALLOC_COLUMNS = 32, /* columns of tensor memory that can be allocated */
+  EPILOGUE_THREADS = 128
 };
 
 uint32_t gemm_tmem_columns(const GemmSchedule *s) {
@@ -82,11 +83,11 @@ static void put_begin(Buffer *out, const GemmKernelSpec *t,
       out,
       "const unsigned ready = shared + %uu, drained = ready + %uu;\n"
       "if (ax_warp() == 2) {\n"
-      "ax_tmem_alloc(shared + %uu, %u);\nax_tmem_permit();\n}\n%s();\n"
+      "ax_tmem_alloc(shared + %uu, %u);\nax_tmem_permit();\n}\n%sax_sync();\n"
       "const unsigned tensor = *(const unsigned *)(memory + %uu);\n",
       r->counts_offset, 8 * s->accumulators, address_offset(t, r),
       gemm_tmem_columns(s),
-      gemm_cluster_size(s) > 1 ? "ax_cluster_sync" : "ax_sync",
+      gemm_cluster_size(s) > 1 ? "ax_cluster_begin();\n" : "",
       address_offset(t, r));
 }
 
@@ -120,7 +121,7 @@ static void put_stage_release(Buffer *out, const GemmKernelSpec *t) {
     buffer_puts(out, "ax_tcgen05_commit(empty + 8 * stage);\n");
 }
 
-/* The products need the number of tiles alone, not their coordinates. */
+/* The products need the steps of a tile, not its coordinates. */
 static void put_products(Buffer *out, const GemmKernelSpec *t,
                          const TmaPipeline *r) {
   const GemmSchedule *s = t->schedule;
@@ -129,11 +130,17 @@ static void put_products(Buffer *out, const GemmKernelSpec *t,
   put_smem_descriptor(out, &r->b, "b_first", r->a.stage_bytes);
   buffer_puts(out, "unsigned round = 0, turn = 0;\n");
   gemm_put_work_init(out, t);
-  buffer_printf(out, "for (; %s; next += teams) {\n", gemm_has_work_expr(t));
+  if (s->stream)
+    gemm_put_work_loop(out, t);
+  else
+    buffer_printf(out,
+                  "for (; %s; next += teams) {\n"
+                  "const unsigned from = 0, to = steps;\n",
+                  gemm_has_work_expr(t));
   put_accumulator(out, s);
   buffer_printf(out,
                 "ax_mbarrier_wait(drained + 8 * slot, parity ^ 1);\n"
-                "for (unsigned step = 0; step < steps; step++, round++) {\n"
+                "for (unsigned step = from; step < to; step++, round++) {\n"
                 "const unsigned stage = round %% %uu;\n"
                 "ax_mbarrier_wait(full + 8 * stage, round / %uu & 1);\n"
                 "ax_tcgen05_fence_after();\n"
@@ -146,7 +153,7 @@ static void put_products(Buffer *out, const GemmKernelSpec *t,
                   "b_stage + %u, 0x%xu, %s);\n",
                   instruction_kind(t->shape->a.dtype), s->n,
                   gemm_k_offset(&r->a, k) >> 4, gemm_k_offset(&r->b, k) >> 4,
-                  instruction_descriptor(t, r), k ? "true" : "step != 0");
+                  instruction_descriptor(t, r), k ? "true" : "step != from");
   put_stage_release(out, t);
   buffer_puts(out, "}\nax_tcgen05_commit(ready + 8 * slot);\n}\n}\n");
 }
@@ -173,10 +180,25 @@ static void put_sums(Buffer *out, const GemmSchedule *s, uint32_t half) {
                 half, s->n / 2, half);
 }
 
+/* Of the threads of the epilogue. */
+static StreamK stream_k(const GemmKernelSpec *t, const TmaPipeline *r) {
+  StreamK k = {.arrays = t->schedule->m / (4 * LOAD_ROWS),
+               .values = t->schedule->n / 2,
+               .threads = EPILOGUE_THREADS,
+               .member = "(thread - 128u)",
+               .put_load = put_sums};
+  snprintf(k.sync, sizeof k.sync, "ax_barrier_sync(3, %u);\n",
+           EPILOGUE_THREADS);
+  snprintf(k.count_offset, sizeof k.count_offset, "%uu",
+           address_offset(t, r) + 4);
+  return k;
+}
+
 /* The accumulator is drained after the loads of the last half, before its
  * epilogue. */
-static void put_half(Buffer *out, const GemmKernelSpec *t, uint32_t half,
-                     uint32_t halves) {
+static void put_half(Buffer *out, const GemmKernelSpec *t, const StreamK *k,
+                     uint32_t half) {
+  uint32_t halves = k->arrays;
   const GemmSchedule *s = t->schedule;
   char sums[16], row[40];
   snprintf(sums, sizeof sums, "sums%u", half);
@@ -188,18 +210,22 @@ static void put_half(Buffer *out, const GemmKernelSpec *t, uint32_t half,
     buffer_puts(out, "ax_tcgen05_fence_before();\nax_sync_warp();\n"
                      "if (lane == 0)\nax_mbarrier_arrive(drained + 8 * slot);"
                      "\n");
+  if (s->stream) {
+    buffer_puts(out, "if (last) {\n");
+    gemm_put_stream_k_sums(out, t, k, half);
+  }
   gemm_put_row_reduction(out, t, sums, row, "0u", "0u");
   if (s->store == STORE_TMA)
     gemm_put_epilogue_tma(out, t, sums, row);
   else if (t->shape->output_count || !t->row_reduction.level_count)
     gemm_put_epilogue_via_shared(out, t, sums, row, "0u");
-  buffer_puts(out, "}\n");
+  buffer_puts(out, s->stream ? "}\n}\n" : "}\n");
 }
 
 static void put_epilogue(Buffer *out, const GemmKernelSpec *t,
                          const TmaPipeline *r) {
   const GemmSchedule *s = t->schedule;
-  uint32_t halves = s->m / (4 * LOAD_ROWS);
+  const StreamK k = stream_k(t, r);
   buffer_printf(out,
                 "const unsigned warp = thread / 32u - 4, out_at = %uu + warp * "
                 "%uu;\n",
@@ -214,8 +240,10 @@ static void put_epilogue(Buffer *out, const GemmKernelSpec *t,
   put_accumulator(out, s);
   buffer_puts(out, "ax_mbarrier_wait(ready + 8 * slot, parity);\n"
                    "ax_tcgen05_fence_after();\n");
-  for (uint32_t half = 0; half < halves; half++)
-    put_half(out, t, half, halves);
+  if (s->stream)
+    gemm_put_stream_k_begin(out, t, &k);
+  for (uint32_t half = 0; half < k.arrays; half++)
+    put_half(out, t, &k, half);
   buffer_puts(out, "}\n");
   if (s->store == STORE_TMA)
     buffer_puts(out, "if (lane == 0)\nax_tma_wait_read<0>();\n");

@@ -2,6 +2,7 @@
 #include "backend/cuda/gemm_emit.h"
 #include "backend/cuda/kernel.h"
 #include "machine/limits/cuda.h"
+#include "support/buffer.h"
 #include "support/int_math.h"
 
 #include <math.h>
@@ -14,6 +15,8 @@ enum {
   TMA_N_MULTIPLE = 32,
   TMA_STAGE_ROW_BYTES = 128, /* k extent of a stage */
   MAX_ACCUMULATORS = 2,
+  MAX_WGMMA_GROUPS = 3,
+  MIN_STAGES = 2,
   MAX_TILE_SIDE = 256,
   MAX_CLUSTER_BLOCKS = 8, /* portable limit of the cluster size */
   MAX_STORE_STAGES = 4,
@@ -89,22 +92,89 @@ const char *gemm_tcgen05_refusal(const GemmShape *shape, const GpuSpec *gpu) {
   return tma_refusal(shape, gpu);
 }
 
-/* ---- schedules ---- */
+/* ---- refusals ---- */
 
-static const char *check_fma(const GemmShape *shape, const GemmSchedule *s) {
-  if (shape->a.dtype != shape->accumulator_dtype ||
-      shape->b.dtype != shape->accumulator_dtype)
-    return "way=fma needs operands of the accumulator type";
-  if ((s->thread_m != 2 && s->thread_m != 4 && s->thread_m != 8) ||
-      (s->thread_n != 4 && s->thread_n != 8))
-    return "thread_m must be 2, 4 or 8; thread_n must be 4 or 8";
-  if (!int_is_power_of_two(s->m) || !int_is_power_of_two(s->n) ||
-      s->m < MMA_M || s->n / s->thread_n < 8 || (s->k != 8 && s->k != 16))
-    return "m and n must be powers of two, n / thread_n at least 8, k 8 or 16";
-  return s->store == STORE_DIRECT ? NULL : "way=fma needs store=direct";
+bool gemm_refuse(Buffer *why, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  if (why)
+    buffer_vprintf(why, format, args);
+  va_end(args);
+  return false;
 }
 
-static const char *check_mma(const GemmShape *shape, const GemmSchedule *s) {
+/* Appends a smaller number of stages, or else of columns, that fits. */
+static void put_fix(ScheduleCheck *check, const void *shape, const GpuSpec *gpu,
+                    const GemmSchedule *s, Buffer *why) {
+  GemmSchedule to = *s;
+  while (--to.stages >= MIN_STAGES && to.stages < s->stages)
+    if (check(shape, gpu, &to, NULL)) {
+      buffer_printf(why, ": write stages=%u", to.stages);
+      return;
+    }
+  to = *s;
+  while (to.n > MMA_M) {
+    to.n -= MMA_M;
+    if (check(shape, gpu, &to, NULL)) {
+      buffer_printf(why, ": write n=%u", to.n);
+      return;
+    }
+  }
+  buffer_puts(why, ": write smaller m and n");
+}
+
+bool gemm_refuse_use(const BlockUse *u, ScheduleCheck *check, const void *shape,
+                     const GpuSpec *gpu, const GemmSchedule *s, Buffer *why) {
+  if (!why)
+    return false;
+  buffer_printf(why, "m=%u n=%u k=%u stages=%u: ", s->m, s->n, s->k, s->stages);
+  if (u->threads < WARP || u->threads > MAX_BLOCK_THREADS)
+    return gemm_refuse(why,
+                       "a block has %u threads, and it can have %u to %u: "
+                       "change m, n, or their parts",
+                       u->threads, WARP, MAX_BLOCK_THREADS);
+  if (u->shared_bytes > u->max_shared_bytes)
+    buffer_printf(why,
+                  "a block uses %u bytes of shared memory, and it can use %u",
+                  u->shared_bytes, u->max_shared_bytes);
+  else if (u->registers > u->max_registers)
+    buffer_printf(why, "a thread uses some %u registers, and it can use %u",
+                  u->registers, u->max_registers);
+  else
+    buffer_printf(why,
+                  "%u threads of %u registers and %u bytes of shared memory "
+                  "exceed an SM",
+                  u->threads, u->registers, u->shared_bytes);
+  put_fix(check, shape, gpu, s, why);
+  return false;
+}
+
+/* ---- schedules ---- */
+
+static bool check_fma(const GemmShape *shape, const GemmSchedule *s,
+                      Buffer *why) {
+  if (shape->a.dtype != shape->accumulator_dtype ||
+      shape->b.dtype != shape->accumulator_dtype)
+    return gemm_refuse(why, "way=fma needs operands of the accumulator type");
+  if ((s->thread_m != 2 && s->thread_m != 4 && s->thread_m != 8) ||
+      (s->thread_n != 4 && s->thread_n != 8))
+    return gemm_refuse(why,
+                       "thread_m=%u thread_n=%u: thread_m must be 2, 4 or 8; "
+                       "thread_n must be 4 or 8",
+                       s->thread_m, s->thread_n);
+  if (!int_is_power_of_two(s->m) || !int_is_power_of_two(s->n) ||
+      s->m < MMA_M || s->n / s->thread_n < 8 || (s->k != 8 && s->k != 16))
+    return gemm_refuse(why,
+                       "m=%u n=%u k=%u thread_n=%u: m and n must be powers of "
+                       "two, m at least 16, n at least 8 x thread_n, and k 8 "
+                       "or 16",
+                       s->m, s->n, s->k, s->thread_n);
+  return s->store == STORE_DIRECT ||
+         gemm_refuse(why, "way=fma needs store=direct");
+}
+
+static bool check_mma(const GemmShape *shape, const GemmSchedule *s,
+                      Buffer *why) {
   uint32_t m = s->warps_m ? s->m / s->warps_m : 0;
   uint32_t n = s->warps_n ? s->n / s->warps_n : 0;
   uint32_t depth = gemm_instruction_k(shape, s);
@@ -112,136 +182,187 @@ static const char *check_mma(const GemmShape *shape, const GemmSchedule *s) {
       !int_is_power_of_two(m) || !int_is_power_of_two(n) ||
       m * s->warps_m != s->m || n * s->warps_n != s->n || m < MMA_M ||
       n < MMA_M)
-    return "the rows and columns of a warp must be powers of two, at least 16";
+    return gemm_refuse(why,
+                       "m=%u n=%u warps_m=%u warps_n=%u: m / warps_m and n / "
+                       "warps_n, the rows and columns of a warp, must be "
+                       "powers of two, at least 16",
+                       s->m, s->n, s->warps_m, s->warps_n);
   if (s->k != 2 * depth && s->k != 4 * depth)
-    return "k must be 2 or 4 times the depth of an mma";
-  return s->store == STORE_SHARED ? NULL : "way=mma needs store=shared";
+    return gemm_refuse(why, "k=%u: with way=mma, k must be %u or %u", s->k,
+                       2 * depth, 4 * depth);
+  return s->store == STORE_SHARED ||
+         gemm_refuse(why, "way=mma needs store=shared");
 }
 
-/* What kernels with a producer have in common. */
-static const char *check_producer(const GemmShape *shape,
-                                  const GemmSchedule *s) {
+static bool check_store(const GemmShape *shape, const GemmSchedule *s,
+                        Buffer *why) {
   if (s->copy != COPY_TMA ||
       (s->store != STORE_SHARED && s->store != STORE_TMA))
-    return "way=wgmma and way=tcgen05 need copy=engine, and store=shared or "
-           "store=engine";
-  if (s->store == STORE_TMA && !gemm_can_store_tma(shape))
-    return "TMA cannot store these results";
-  if (s->store == STORE_TMA &&
-      (!s->store_stages || s->store_stages > MAX_STORE_STAGES))
-    return "waiting must be 1 to 4";
+    return gemm_refuse(
+        why, "way=wgmma and way=tcgen05 need copy=engine, and store=shared or "
+             "store=engine");
+  if (s->store != STORE_TMA)
+    return !s->store_stages ||
+           gemm_refuse(why,
+                       "waiting=%u needs store=engine: leave waiting out, or "
+                       "write store=engine",
+                       s->store_stages);
+  if (!gemm_can_store_tma(shape))
+    return gemm_refuse(why,
+                       "TMA cannot store these results: write store=shared");
+  return (s->store_stages && s->store_stages <= MAX_STORE_STAGES) ||
+         gemm_refuse(why, "waiting=%u: with store=engine, it must be 1 to %u",
+                     s->store_stages, MAX_STORE_STAGES);
+}
+
+static bool check_cluster(const GemmShape *shape, const GemmSchedule *s,
+                          Buffer *why) {
+  uint32_t min = 8; /* rows of a swizzle atom */
   if (!int_is_power_of_two(s->cluster_m) ||
       !int_is_power_of_two(s->cluster_n) ||
       gemm_cluster_size(s) > MAX_CLUSTER_BLOCKS)
-    return "cluster_m and cluster_n must be powers of two, at most 8 blocks "
-           "together";
-  if (!s->n || s->n % TMA_N_MULTIPLE)
-    return "n must be a multiple of 32";
-  if (s->k * dtype_info[shape->a.dtype].bytes != TMA_STAGE_ROW_BYTES)
-    return "a stage must have 128 bytes of k: k must be 64, or 32 for f32, or "
-           "128 for types of 8 bits";
+    return gemm_refuse(why,
+                       "cluster_m=%u cluster_n=%u: they must be powers of two, "
+                       "at most %u blocks together",
+                       s->cluster_m, s->cluster_n, MAX_CLUSTER_BLOCKS);
   if (shape->im2col && s->cluster_n > 1)
-    return "blocks share no pixels: cluster_n must be 1";
-  uint32_t min = 8; /* rows of a swizzle atom */
-  if (s->n / s->cluster_m < min || s->k / s->cluster_n < min ||
-      s->k / s->cluster_m < min)
-    return "the part of a block in a cluster copy must have at least 8 rows";
-  return NULL;
+    return gemm_refuse(
+        why, "cluster_n=%u: blocks share no pixels, so cluster_n must be 1",
+        s->cluster_n);
+  return (s->n / s->cluster_m >= min && s->k / s->cluster_n >= min &&
+          s->k / s->cluster_m >= min) ||
+         gemm_refuse(why,
+                     "n=%u k=%u cluster_m=%u cluster_n=%u: n / cluster_m, k / "
+                     "cluster_m and k / cluster_n must be at least %u",
+                     s->n, s->k, s->cluster_m, s->cluster_n, min);
 }
 
-static const char *check_tcgen05(const GemmShape *shape, const GpuSpec *gpu,
-                                 const GemmSchedule *s) {
-  const char *why = gemm_tcgen05_refusal(shape, gpu);
-  if (!why)
-    why = check_producer(shape, s);
-  if (why)
-    return why;
+/* What kernels with a producer have in common. */
+static bool check_producer(const GemmShape *shape, const GemmSchedule *s,
+                           Buffer *why) {
+  uint32_t terms = TMA_STAGE_ROW_BYTES / gemm_element_bytes(shape);
+  if (!s->n || s->n % TMA_N_MULTIPLE)
+    return gemm_refuse(why, "n=%u: n must be a multiple of %u", s->n,
+                       TMA_N_MULTIPLE);
+  if (s->k != terms)
+    return gemm_refuse(why,
+                       "k=%u: for operands of this type k must be %u, the %u "
+                       "bytes of a stage",
+                       s->k, terms, TMA_STAGE_ROW_BYTES);
+  return check_store(shape, s, why) && check_cluster(shape, s, why);
+}
+
+static bool check_tcgen05(const GemmShape *shape, const GpuSpec *gpu,
+                          const GemmSchedule *s, Buffer *why) {
+  const char *refusal = gemm_tcgen05_refusal(shape, gpu);
+  if (refusal)
+    return gemm_refuse(why, "%s", refusal);
+  if (!check_producer(shape, s, why))
+    return false;
   if ((s->m != TCGEN05_MAX_M && s->m != TCGEN05_MAX_M / 2) || s->warps_m != 1)
-    return "way=tcgen05 needs m=64 or m=128, and warps_m=1";
+    return gemm_refuse(
+        why, "m=%u warps_m=%u: way=tcgen05 needs m=64 or m=128, and warps_m=1",
+        s->m, s->warps_m);
   if (!s->accumulators || s->accumulators > MAX_ACCUMULATORS)
-    return "accumulators must be 1 or 2";
-  return s->persistent ? NULL : "way=tcgen05 needs persistent=1";
+    return gemm_refuse(why, "accumulators=%u: it must be 1 or %u",
+                       s->accumulators, MAX_ACCUMULATORS);
+  return s->persistent || gemm_refuse(why, "way=tcgen05 needs persistent=1");
 }
 
-static const char *check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
-                               const GemmSchedule *s) {
-  const char *why = gemm_wgmma_refusal(shape, gpu);
-  if (!why)
-    why = check_producer(shape, s);
-  if (why)
-    return why;
+static bool check_groups(const GemmSchedule *s, Buffer *why) {
   uint32_t groups = s->warps_m;
   uint32_t rows = s->pingpong || !groups ? s->m : s->m / groups;
-  if (groups < 1 || groups > 3 || !rows || rows % WGMMA_M ||
+  if (groups < 1 || groups > MAX_WGMMA_GROUPS || !rows || rows % WGMMA_M ||
       (!s->pingpong && rows * groups != s->m))
-    return "warps_m must be 1 to 3 groups, each with a multiple of 64 rows";
-  if (s->pingpong && groups != 2)
-    return "pingpong=1 needs warps_m=2";
-  if (!s->stages_in_flight || s->stages_in_flight > s->stages)
-    return "flight must be from 1 to stages";
-  if (s->split != 1)
-    return "to split sums, use stream=1, not split";
-  return s->persistent || (!s->stream && !s->pingpong)
-             ? NULL
-             : "stream=1 and pingpong=1 need persistent=1";
+    return gemm_refuse(why,
+                       "m=%u warps_m=%u: warps_m must be 1 to %u groups, each "
+                       "with a multiple of %u rows",
+                       s->m, groups, MAX_WGMMA_GROUPS, WGMMA_M);
+  return !s->pingpong || groups == 2 ||
+         gemm_refuse(why, "warps_m=%u: pingpong=1 needs warps_m=2", groups);
 }
 
-static const char *check_way(const GemmShape *shape, const GpuSpec *gpu,
-                             const GemmSchedule *s) {
-  const char *why = NULL;
+static bool check_wgmma(const GemmShape *shape, const GpuSpec *gpu,
+                        const GemmSchedule *s, Buffer *why) {
+  const char *refusal = gemm_wgmma_refusal(shape, gpu);
+  if (refusal)
+    return gemm_refuse(why, "%s", refusal);
+  if (!check_producer(shape, s, why) || !check_groups(s, why))
+    return false;
+  if (!s->stages_in_flight || s->stages_in_flight > s->stages)
+    return gemm_refuse(why, "flight=%u: it must be from 1 to stages=%u",
+                       s->stages_in_flight, s->stages);
+  if (s->split != 1)
+    return gemm_refuse(why, "split=%u: to split sums, use stream=1, not split",
+                       s->split);
+  return s->persistent || (!s->stream && !s->pingpong) ||
+         gemm_refuse(why, "stream=1 and pingpong=1 need persistent=1");
+}
+
+static bool check_way(const GemmShape *shape, const GpuSpec *gpu,
+                      const GemmSchedule *s, Buffer *why) {
+  const char *refusal;
   if (s->m < 1 || s->n < 1 || s->m > MAX_TILE_SIDE || s->n > MAX_TILE_SIDE)
-    return "m and n must be from 1 to 256";
+    return gemm_refuse(why, "m=%u n=%u: m and n must be from 1 to %u", s->m,
+                       s->n, MAX_TILE_SIDE);
   switch ((MmaKind)s->mma_kind) {
   case MMA_KIND_NONE:
     break;
   case MMA_KIND_FMA:
-    return check_fma(shape, s);
+    return check_fma(shape, s, why);
   case MMA_KIND_MMA_SYNC:
-    why = gemm_mma_refusal(shape, gpu);
-    return why ? why : check_mma(shape, s);
+    refusal = gemm_mma_refusal(shape, gpu);
+    return refusal ? gemm_refuse(why, "%s", refusal) : check_mma(shape, s, why);
   case MMA_KIND_WGMMA:
-    return check_wgmma(shape, gpu, s);
+    return check_wgmma(shape, gpu, s, why);
   case MMA_KIND_TCGEN05:
-    return check_tcgen05(shape, gpu, s);
+    return check_tcgen05(shape, gpu, s, why);
   }
-  return "way must be fma, mma, wgmma or tcgen05";
+  return gemm_refuse(why, "way must be fma, mma, wgmma or tcgen05");
 }
 
-static const char *check_pipeline(const GemmShape *shape, const GpuSpec *gpu,
-                                  const GemmSchedule *s) {
+static bool check_pipeline(const GemmShape *shape, const GpuSpec *gpu,
+                           const GemmSchedule *s, Buffer *why) {
   if (!gemm_has_producer(s) &&
       s->copy != (gpu->has_cp_async ? COPY_CP_ASYNC : COPY_VIA_REGISTERS))
-    return "copy must be async from sm_80 on, registers before";
-  if (s->stages < 2 || (s->copy == COPY_VIA_REGISTERS && s->stages != 2))
-    return "stages must be at least 2, and exactly 2 if copy=registers";
+    return gemm_refuse(why, "copy must be %s on this GPU",
+                       gpu->has_cp_async ? "async" : "registers");
+  if (s->stages < MIN_STAGES ||
+      (s->copy == COPY_VIA_REGISTERS && s->stages != MIN_STAGES))
+    return gemm_refuse(why,
+                       "stages=%u: it must be at least %u, and exactly %u if "
+                       "copy=registers",
+                       s->stages, MIN_STAGES, MIN_STAGES);
   if (!s->raster || !s->split || s->split > MAX_SPLIT_K)
-    return "raster and split must be at least 1, split at most 32";
+    return gemm_refuse(why,
+                       "raster=%u split=%u: raster and split must be at least "
+                       "1, split at most %d",
+                       s->raster, s->split, MAX_SPLIT_K);
   if ((s->split > 1 && (shape->no_split_k || shape->symbolic_tile_count)) ||
       (s->stream && shape->no_split_k))
-    return "the sums of this kernel cannot be split";
+    return gemm_refuse(why, "the sums of this kernel cannot be split: write "
+                            "split=1 and stream=0");
   double tiles = ceil(shape->m / s->m) * ceil(shape->n / s->n) * shape->batch;
-  return s->split > 1 && tiles > CUDA_COUNTER_COUNT
-             ? "too many tiles for the counters"
-             : NULL;
+  return s->split <= 1 || tiles <= CUDA_COUNTER_COUNT ||
+         gemm_refuse(why,
+                     "split=%u: the product has %.0f tiles, and a split one at "
+                     "most %u: write larger m and n",
+                     s->split, tiles, CUDA_COUNTER_COUNT);
 }
 
-/* False: `why` is the condition that fails.  Fills in the dependent fields. */
-static bool check_schedule(const GemmShape *shape, const GpuSpec *gpu,
-                           GemmSchedule *s, Buffer *why) {
-  const char *bad = check_way(shape, gpu, s);
-  if (!bad && !gemm_schedule_check_fields(s, false, why))
+/* False: `why` is the condition that fails.  Fills in the derived fields. */
+static bool check_schedule(const void *of, const GpuSpec *gpu, GemmSchedule *s,
+                           Buffer *why) {
+  const GemmShape *shape = of;
+  if (!check_way(shape, gpu, s, why) ||
+      !gemm_schedule_check_fields(s, false, why) ||
+      !check_pipeline(shape, gpu, s, why))
     return false;
-  if (!bad)
-    bad = check_pipeline(shape, gpu, s);
-  if (!bad) {
-    s->width_a = s->width_b = MMA_M;
-    gemm_complete_schedule(shape, gpu, s);
-    if (!gemm_fits(shape, gpu, s))
-      bad = "it exceeds shared memory or registers";
-  }
-  if (bad)
-    buffer_puts(why, bad);
-  return !bad;
+  s->width_a = s->width_b = MMA_M;
+  gemm_complete_schedule(shape, gpu, s);
+  BlockUse u = gemm_block_use(shape, gpu, s);
+  return block_use_fits(&u) ||
+         gemm_refuse_use(&u, check_schedule, shape, gpu, s, why);
 }
 
 bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
@@ -249,7 +370,11 @@ bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
   GemmSchedule to = *s;
   if (!gemm_schedule_parse(&to, text, why))
     return false;
-  uint32_t terms = TMA_STAGE_ROW_BYTES / dtype_info[shape->a.dtype].bytes;
+  if (to.store != s->store && to.store != STORE_TMA) {
+    to.store_stages = 0;
+    gemm_schedule_parse(&to, text, why);
+  }
+  uint32_t terms = TMA_STAGE_ROW_BYTES / gemm_element_bytes(shape);
   if (to.mma_kind != s->mma_kind) {
     to = (GemmSchedule){.mma_kind = to.mma_kind,
                         .copy = gemm_has_producer(&to) ? COPY_TMA
@@ -278,7 +403,8 @@ bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
     if (!gemm_schedule_parse(&to, text, why))
       return false;
   }
-  if (!check_schedule(shape, gpu, &to, why))
+  if (!check_schedule(shape, gpu, &to, why) ||
+      !gemm_schedule_check_derived(&to, text, why))
     return false;
   *s = to;
   return true;

@@ -2,7 +2,6 @@
  *
  * The producer warpgroup fills the stages of a pipeline in shared memory
  * (gemm_tma_pipeline.c).  The consumer warpgroups run wgmma on these stages.
- * The last block that finishes a shared tile of stream-K adds the partial sums.
  *
  * Consumer warpgroups share a tile (cooperative), or alternate between tiles
  * (ping-pong): one runs the mainloop, the other the epilogue. */
@@ -91,78 +90,20 @@ static void put_wgmma_mainloop(Buffer *out, const GemmKernelSpec *t,
   }
 }
 
-/* ---- stream-K fixup ---- */
+/* ---- stream-K ---- */
 
-/* The workspace slot of a thread.  A block has two slots: for the end of a
- * tile, and for the beginning of one. */
-static void put_workspace_slot(Buffer *out, const GemmKernelSpec *t,
-                               const char *cluster, const char *first,
-                               uint32_t sums, uint32_t threads) {
-  char block[80];
-  buffer_printf(out, "parts + (%s * 2 + (%s ? 0 : 1)) * (int64_t)%u",
-                gemm_block_number(t, cluster, block), first, sums * threads);
-}
-
-/* Like gemm_put_split_k_fixup.  The blocks that share a tile follow from their
- * indices.  The block with the beginning of a tile usually finishes last.  Then
- * it adds the other partial sums to its accumulators, without storing them. */
-static void put_stream_k_fixup(Buffer *out, const GemmKernelSpec *t,
-                               const TmaPipeline *r) {
+/* The threads of a warpgroup or of all of them, and the sums of their rows. */
+static StreamK stream_k(const GemmKernelSpec *t, const TmaPipeline *r) {
   bool pingpong = t->schedule->pingpong;
-  uint32_t m_tiles = r->group_rows / WGMMA_M, each = t->schedule->n / 2;
-  uint32_t threads = pingpong ? 128 : 128 * r->consumer_groups,
-           sums = m_tiles * each;
-  const char *first = pingpong ? "member" : "thread - 128u";
-  char sync[60], counter[80];
-  gemm_block_number(t, "(whole - alone)", counter);
-  snprintf(sync, sizeof sync, "ax_barrier_sync(3 + %s, %u);\n",
-           pingpong ? "group" : "0", threads);
-  buffer_printf(out,
-                "bool last = true;\nif (to - from < steps) {\n"
-                "float *const parts = (float *)%s + (%s);\n"
-                "unsigned *const count = (unsigned *)(memory + %uu)%s;\n"
-                "bool there = false;\nif (from == 0) {\n%s"
-                "if (%s == 0)\n*count = atomicAdd((unsigned *)%s + %s, 0u) + "
-                "to;\n%sthere = *count == steps;\n}\n"
-                "if (!there) {\nfloat *to_slot = ",
-                t->workspace, first, r->counts_offset,
-                pingpong ? " + group" : "", sync, first, t->counters, counter,
-                sync);
-  put_workspace_slot(out, t, "team", "from", sums, threads);
-  buffer_puts(out, ";\n");
-  for (uint32_t x = 0; x < m_tiles; x++)
-    buffer_printf(out,
-                  "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
-                  "to_slot[(%u + i) * %u] = sums%u[i];\n",
-                  each, x * each, threads, x);
-  buffer_printf(out,
-                "__threadfence();\n%s"
-                "if (%s == 0)\n*count = atomicAdd((unsigned *)%s + %s, "
-                "to - from) + to - from;\n%s}\nlast = *count == steps;\n"
-                "if (last) {\n__threadfence();\n"
-                "if (%s == 0)\n((unsigned *)%s)[%s] = 0;\nif (!there) {\n",
-                sync, first, t->counters, counter, sync, first, t->counters,
-                counter);
-  for (uint32_t x = 0; x < m_tiles; x++)
-    buffer_printf(out,
-                  "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
-                  "sums%u[i] = 0;\n",
-                  each, x);
-  buffer_puts(out, "}\n"
-                   "const uint64_t low = (uint64_t)(whole - alone) * steps;\n"
-                   "unsigned b = (unsigned)(low * teams / cuts);\n"
-                   "while (cuts * (b + 1) / teams <= low)\nb++;\n"
-                   "b += there;\n"
-                   "for (; cuts * b / teams < low + steps; b++) {\n"
-                   "const float *slot = ");
-  put_workspace_slot(out, t, "b", "cuts * b / teams > low", sums, threads);
-  buffer_puts(out, ";\n");
-  for (uint32_t x = 0; x < m_tiles; x++)
-    buffer_printf(out,
-                  "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
-                  "sums%u[i] += slot[(%u + i) * %u];\n",
-                  each, x, x * each, threads);
-  buffer_puts(out, "}\n}\n}\nif (last) {\n");
+  StreamK k = {.arrays = r->group_rows / WGMMA_M,
+               .values = t->schedule->n / 2,
+               .threads = pingpong ? 128 : 128 * r->consumer_groups,
+               .member = pingpong ? "member" : "(thread - 128u)"};
+  snprintf(k.sync, sizeof k.sync, "ax_barrier_sync(3 + %s, %u);\n",
+           pingpong ? "group" : "0", k.threads);
+  snprintf(k.count_offset, sizeof k.count_offset, "%uu%s", r->counts_offset,
+           pingpong ? " + group * 4u" : "");
+  return k;
 }
 
 /* ---- consumers ---- */
@@ -180,6 +121,7 @@ static void put_consumer(Buffer *out, const GemmKernelSpec *t,
                          const TmaPipeline *r) {
   const GemmSchedule *s = t->schedule;
   uint32_t m_tiles = r->group_rows / WGMMA_M;
+  const StreamK k = stream_k(t, r);
   char at[80], row[80];
   buffer_printf(out,
                 "const unsigned group = thread / 128u - 1, member = thread %% "
@@ -215,8 +157,12 @@ static void put_consumer(Buffer *out, const GemmKernelSpec *t,
   if (s->pingpong)
     buffer_printf(out, "if (%s)\nax_barrier_arrive(2 - group, 256);\n",
                   gemm_has_work_expr(t));
-  if (s->stream)
-    put_stream_k_fixup(out, t, r);
+  if (s->stream) {
+    gemm_put_stream_k_begin(out, t, &k);
+    buffer_puts(out, "if (last) {\n");
+  }
+  for (uint32_t x = 0; s->stream && x < m_tiles; x++)
+    gemm_put_stream_k_sums(out, t, &k, x);
   for (uint32_t x = 0; x < m_tiles; x++) {
     snprintf(at, sizeof at, "sums%u", x);
     snprintf(row, sizeof row, "row + %uu", x * WGMMA_M);
@@ -239,7 +185,7 @@ static void put_barrier_init(Buffer *out, const GemmKernelSpec *t,
   gemm_put_stage_barriers(
       out, r, gemm_cluster_size(s) * (s->pingpong ? 1 : r->consumer_groups));
   buffer_printf(out, "ax_fence_mbarrier_init();\n}\n%s();\n",
-                gemm_cluster_size(s) > 1 ? "ax_cluster_sync" : "ax_sync");
+                gemm_cluster_size(s) > 1 ? "ax_cluster_begin" : "ax_sync");
 }
 
 void gemm_put_wgmma_kernel(Buffer *before, Buffer *out,

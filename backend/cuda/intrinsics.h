@@ -39,8 +39,9 @@
  *
  * The simulator checks accesses by happens-before.  These functions order
  * memory: ax_sync, ax_barrier_..., ax_sync_warp, mbarriers (arrive, then wait),
- * ax_cluster_....  Shuffles and votes order nothing.  ax_mbarrier_arrive_at in
- * another block orders TMA and wgmma, but no plain accesses.
+ * ax_cluster_... except ax_cluster_begin.  Shuffles and votes order nothing.
+ * ax_mbarrier_arrive_at in another block orders TMA and wgmma, but no plain
+ * accesses.
  *
  * If TMA or wgmma read a plain write, or TMA overwrites it, the writer must
  * call ax_fence_async before the barrier.  If other threads read memory that
@@ -115,6 +116,7 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   void ax_fence_async()
  *   unsigned ax_cluster_rank(), ax_cluster_blocks()
  *   void ax_cluster_sync(), ax_cluster_arrive(), ax_cluster_wait()
+ *   void ax_cluster_begin()               orders only fenced mbarriers
  *   unsigned ax_cluster_load_4(unsigned address, unsigned rank)
  * TMA (sm_90 on; cast: sm_90a, sm_100a), 1d to 5d; c0: the contiguous axis
  *   struct ax_tensor_map                  128 bytes; cuTensorMapEncodeTiled

@@ -285,6 +285,8 @@ int64_t cuda_alloc_scratch(CudaWriter *w, int64_t count, Dtype t);
 /* Adds a tensor map to the pass.  Returns the expression of its address. */
 const char *cuda_add_tensor_map(CudaWriter *w, const TensorMap *map);
 /* Notes a size that the source stores in 32 bits.  Ignores static sizes. */
+/* The counters of the device, for kernels that are launched one by one. */
+const char *cuda_device_counters(CudaWriter *w);
 void cuda_note_int32_size(CudaWriter *w, int64_t size);
 /* The address without the term of one axis. */
 const char *cuda_address_without(Emitter *e, const AffineExpr *q,

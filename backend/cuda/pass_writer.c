@@ -11,6 +11,11 @@ const char *cuda_divisor(Emitter *e, int64_t by) {
   return format(e, "d[%u]", w->pass->divisors.len - 1);
 }
 
+const char *cuda_device_counters(CudaWriter *w) {
+  return format(&w->e, "((unsigned *)a.p[%u] + %d)", w->out->pointer_count - 1,
+                CUDA_COUNTERS_OFFSET / 4);
+}
+
 const char *cuda_add_tensor_map(CudaWriter *w, const TensorMap *map) {
   VEC_PUSH(w->e.arena, w->pass->tensor_maps, *map);
   return format(&w->e, "&a.m[%u]", w->pass->tensor_maps.len - 1);

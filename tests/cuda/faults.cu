@@ -597,6 +597,39 @@ KERNEL(neighbours_gone) {
   BEGIN_CLUSTER(128);
   ax_mbarrier_arrive_at(BAR, ax_cluster_rank() ^ 1);
 }
+#define BEGIN_RELAXED(count)      \
+  if (T == 0) {                   \
+    ax_mbarrier_init(BAR, count); \
+    ax_fence_mbarrier_init();     \
+  }                               \
+  ax_cluster_begin()
+KERNEL(neighbours_begun) {
+  BEGIN_RELAXED(128);
+  ax_mbarrier_arrive_at(BAR, ax_cluster_rank() ^ 1);
+  ax_mbarrier_wait(BAR, 0);
+}
+KERNEL(neighbours_unfenced) {
+  if (T == 0)
+    ax_mbarrier_init(BAR, 128);
+  ax_cluster_begin();
+  ax_mbarrier_arrive_at(BAR, ax_cluster_rank() ^ 1);
+  ax_mbarrier_wait(BAR, 0);
+}
+KERNEL(neighbours_relaxed) { /* orders no plain writes */
+  float *s = (float *)ax_shared();
+  s[T] = a.in[T];
+  BEGIN_RELAXED(1);
+  a.out[T] = __uint_as_float(ax_cluster_load_4(ax_shared_address(s) + T * 4,
+                                               ax_cluster_rank() ^ 1));
+  ax_cluster_sync();
+}
+KERNEL(neighbours_block) { /* nor those of the block */
+  float *s = (float *)ax_shared();
+  s[T] = a.in[T];
+  BEGIN_RELAXED(1);
+  a.out[T] = s[T ^ 1];
+  ax_cluster_sync();
+}
 KERNEL(cluster_alone) {
   if (ax_cluster_rank())
     ax_cluster_arrive();

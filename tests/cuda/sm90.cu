@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(128)
     ax_fence_mbarrier_init();
     ax_tma_prefetch(&a.map);
   }
-  ax_cluster_sync();
+  ax_cluster_begin();
   if (ax_warp() == 0 && ax_elect()) {
     ax_mbarrier_expect(bar, 1024);
     ax_tma_load_1d(at, &a.map, bar, 1);
@@ -51,6 +51,7 @@ extern "C" __global__ void __launch_bounds__(128)
     ax_tma_wait_read<1>();
     ax_tma_wait<0>();
   }
+  ax_cluster_sync();
   ax_cluster_arrive();
   ax_cluster_wait();
   a.out[threadIdx.x] =

@@ -17,7 +17,8 @@ static const char attention_arguments[] =
     "int64_t batch, heads, groups, m, n, k, e;\n"
     "int64_t a_batch, a_head, a_m, b_batch, b_head, b_n;\n"
     "int64_t v_batch, v_head, v_n, c_batch, c_head, c_m;\n"
-    "float scale;\nax_tensor_map map_a, map_b, map_v;\n};\n";
+    "float scale;\nunsigned *counters;\nax_tensor_map map_a, map_b, "
+    "map_v;\n};\n";
 
 typedef enum AttentionKind {
   ATTENTION_PLAIN,
@@ -33,6 +34,7 @@ typedef struct AttentionCase {
   AttentionKind kind;
   uint32_t k, e, align;
   bool computed; /* v is scaled when it is loaded */
+  bool counts;   /* the blocks count sums that are not finite */
 } AttentionCase;
 
 static void attention_case_score(void *owner, Buffer *out, const char *x,
@@ -138,6 +140,8 @@ static void attention_case_text(const AttentionCase *c,
     t.put_bounds = attention_case_limits;
     t.put_unmasked_bounds = attention_case_inside;
   }
+  if (c->counts && s->mma_kind == MMA_KIND_WGMMA)
+    t.counters = "args.counters";
   t.first.batch.count = t.first.kv_batch.count = 3;
   t.first.batch.axes[0] =
       attention_axis("iz", "args.batch", "args.a_batch", NULL);

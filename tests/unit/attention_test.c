@@ -109,10 +109,52 @@ static void test_wide(void **state) {
   assert_true(attention_fits(&shape, &gpu, &s));
 }
 
-/* Attention has no fields of matmuls. */
+/* Three warpgroups that may repeat rows have no registers for tiles of 112 keys
+ * (ptxas spilled). */
+static void test_counting(void **state) {
+  (void)state;
+  AttentionCase c = {.in = DT_F16, .k = 64, .e = 64, .align = 16};
+  AttentionShape shape = attention_case_shape(&c, 4096, 4096, 16);
+  GpuSpec gpu;
+  GemmSchedule s;
+  double seconds;
+  Buffer why = {0};
+  assert_true(gpu_spec("sm_90a", &gpu));
+  assert_true(attention_choose(&shape, &gpu, &s, &seconds));
+  assert_true(
+      attention_override(&shape, &gpu, "m=192 warps_m=3 n=112", &s, &why));
+  shape.may_count = true;
+  assert_false(attention_fits(&shape, &gpu, &s));
+  s.n = 96;
+  assert_true(attention_fits(&shape, &gpu, &s));
+  buffer_free(&why);
+}
+
+typedef struct Refusal {
+  const char *fields, *why;
+} Refusal;
+
+static void check_refused(const AttentionShape *shape, const char *arch,
+                          size_t count, const Refusal *refused) {
+  GpuSpec gpu;
+  GemmSchedule s, to;
+  double seconds;
+  assert_true(gpu_spec(arch, &gpu));
+  assert_true(attention_choose(shape, &gpu, &s, &seconds));
+  for (size_t j = 0; j < count; j++) {
+    Buffer why = {0};
+    to = s;
+    assert_false(attention_override(shape, &gpu, refused[j].fields, &to, &why));
+    assert_string_equal(why.text, refused[j].why);
+    assert_memory_equal(&to, &s, sizeof s);
+    buffer_free(&why);
+  }
+}
+
+/* A refusal names the field, its value, the limit, and a way out. */
 static void test_fields(void **state) {
   (void)state;
-  AttentionCase c = {.in = DT_BF16, .k = 64, .e = 64, .align = 16};
+  AttentionCase c = {.in = DT_BF16, .k = 50, .e = 64, .align = 16};
   AttentionShape shape = attention_case_shape(&c, 500, 500, 4);
   GpuSpec gpu;
   GemmSchedule s, to;
@@ -124,20 +166,82 @@ static void test_fields(void **state) {
   to = s;
   assert_true(attention_override(&shape, &gpu, text.text, &to, &why));
   assert_memory_equal(&to, &s, sizeof s);
-  static const char *const fields[][2] = {
+  static const Refusal refused[] = {
       {"flight=1", "attention has no field flight"},
       {"raster=8", "attention has no field raster"},
       {"cluster_m=2", "attention has no field cluster_m"},
       {"split=2", "attention has no field split"},
-      {"k=32", "there is no such kernel, or it does not fit"},
-      {"store=engine", "there is no such kernel, or it does not fit"}};
-  for (size_t j = 0; j < ARRAY_LEN(fields); j++) {
-    why.len = 0;
-    assert_false(attention_override(&shape, &gpu, fields[j][0], &to, &why));
-    assert_string_equal(why.text, fields[j][1]);
-  }
+      {"waiting=1", "attention has no field waiting"},
+      {"way=fma", "attention has way=mma and way=wgmma only"},
+      {"way=tcgen05", "attention has way=mma and way=wgmma only"},
+      {"k=32", "k=32: a tile has the whole head dimension, 50, as a multiple "
+               "of 16: write k=64"},
+      {"store=engine", "attention stores its results through shared memory "
+                       "only: write store=shared"},
+      {"warps_n=2", "warps_n=2: attention has warps along the rows only, so "
+                    "warps_n must be 1"},
+      {"warps_m=4", "warps_m=4: with way=wgmma, it must be 1 to 3"},
+      {"warps_m=2 m=100", "m=100 warps_m=2: with way=wgmma, m must be 64 x "
+                          "warps_m, here 128"},
+      {"way=mma copy=async warps_m=9",
+       "warps_m=9: with way=mma, it must be 1 to 8"},
+      {"way=mma copy=async warps_m=4 m=128",
+       "m=128 warps_m=4: with way=mma, m must be 16 x warps_m, here 64"},
+      {"way=mma warps_m=4 m=64", "way=mma needs copy=async on this GPU"},
+      {"copy=async", "way=wgmma needs copy=engine on this GPU"},
+      {"n=16", "n=16: the keys of a tile must be a multiple of 16 from 32 to "
+               "256"},
+      {"n=72", "n=72: the keys of a tile must be a multiple of 16 from 32 to "
+               "256"},
+      {"n=272", "n=272: the keys of a tile must be a multiple of 16 from 32 "
+                "to 256"},
+      {"stages=1", "stages=1: it must be from 2 to 8"},
+      {"stages=9", "stages=9: it must be from 2 to 8"},
+      {"m=64 warps_m=1 n=192 stages=8",
+       "m=64 n=192 k=64 stages=8: a block uses 411920 bytes of shared memory, "
+       "and it can use 232448: write stages=4"},
+      {"m=192 warps_m=3 n=256 stages=2",
+       "m=192 n=256 k=64 stages=2: a thread uses some 256 registers, and it "
+       "can use 160: write n=128"},
+      {"blocks=2", "blocks=2: with these fields it is blocks=1; blocks follows "
+                   "from the others, so leave it out"},
+  };
+  check_refused(&shape, "sm_90a", ARRAY_LEN(refused), refused);
   buffer_free(&text);
   buffer_free(&why);
+}
+
+/* Operands and architectures without warpgroups. */
+static void test_wgmma_refused(void **state) {
+  (void)state;
+  AttentionCase c = {.in = DT_F16, .k = 64, .e = 64, .align = 16};
+  const AttentionShape shape = attention_case_shape(&c, 500, 500, 4);
+  AttentionShape query = shape, key = shape, value = shape, two = shape;
+  query.query.computed = true;
+  key.key.tma_copyable = false;
+  value.value.align_bytes = 8;
+  two.query2 = two.query;
+  two.key2 = two.key;
+  two.head_dim2 = 64;
+  check_refused(&shape, "sm_80", 1,
+                &(Refusal){"way=wgmma", "way=wgmma needs the architecture "
+                                        "sm_90a: use way=mma"});
+  check_refused(
+      &shape, "sm_75", 1,
+      &(Refusal){"stages=3", "stages=3: with copy=registers it must be 2"});
+  check_refused(&query, "sm_90a", 1,
+                &(Refusal){"way=wgmma", "way=wgmma cannot compute the query: "
+                                        "use way=mma"});
+  check_refused(
+      &key, "sm_90a", 1,
+      &(Refusal){"way=wgmma", "TMA cannot copy the keys: use way=mma"});
+  check_refused(
+      &value, "sm_90a", 1,
+      &(Refusal){"way=wgmma", "TMA cannot copy the values: use way=mma"});
+  check_refused(&two, "sm_90a", 1,
+                &(Refusal){"way=wgmma",
+                           "way=wgmma computes scores from one product, and "
+                           "these scores have two: use way=mma"});
 }
 
 static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
@@ -173,15 +277,17 @@ static void test_compile(void **state) {
                          .e = dims[d][1],
                          .kind = kinds[(g + j) % 5],
                          .align = g % 3 == 2 && j ? 4 : 16,
-                         .computed = g % 3 == 1 && j};
+                         .computed = g % 3 == 1 && j,
+                         .counts = kinds[(g + j) % 5] == ATTENTION_CAUSAL};
       compile(n, &c, cuda_archs[g], j ? 300 : 4096);
     }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choose),  cmocka_unit_test(test_again),
-      cmocka_unit_test(test_wide),    cmocka_unit_test(test_fields),
+      cmocka_unit_test(test_choose),   cmocka_unit_test(test_again),
+      cmocka_unit_test(test_wide),     cmocka_unit_test(test_fields),
+      cmocka_unit_test(test_counting), cmocka_unit_test(test_wgmma_refused),
       cmocka_unit_test(test_compile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

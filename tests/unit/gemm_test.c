@@ -79,33 +79,59 @@ static void test_change(void **state) {
   assert_true(s.mma_kind == MMA_KIND_WGMMA && s.stages_in_flight == 1 &&
               s.copy_a == 16);
   static const Refusal refused[] = {
-      {"n=100", "n must be a multiple of 32"},
-      {"m=96",
-       "warps_m must be 1 to 3 groups, each with a multiple of 64 rows"},
-      {"stages=9", "it exceeds shared memory or registers"},
+      {"n=100", "n=100: n must be a multiple of 32"},
+      {"m=96", "m=96 warps_m=2: warps_m must be 1 to 3 groups, each with a "
+               "multiple of 64 rows"},
+      {"m=128 n=128 pingpong=0 stages=9 store=shared",
+       "m=128 n=128 k=64 stages=9: a block uses 316416 bytes of shared "
+       "memory, and it can use 232448: write stages=6"},
+      {"m=256 n=256 pingpong=0 store=shared",
+       "m=256 n=256 k=64 stages=3: a thread uses some 316 registers, and it "
+       "can use 232: write n=160"},
       {"persistent=0 stream=1", "stream=1 and pingpong=1 need persistent=1"},
       {"warps_m=0 pingpong=0",
-       "warps_m must be 1 to 3 groups, each with a multiple of 64 rows"},
-      {"flight=0", "flight must be from 1 to stages"},
-      {"split=2", "to split sums, use stream=1, not split"},
+       "m=128 warps_m=0: warps_m must be 1 to 3 groups, each with a multiple "
+       "of 64 rows"},
+      {"flight=0", "flight=0: it must be from 1 to stages=3"},
+      {"split=2", "split=2: to split sums, use stream=1, not split"},
       {"way=fma", "way=fma needs operands of the accumulator type"},
-      {"way=mma k=128", "k must be 2 or 4 times the depth of an mma"},
-      {"way=mma m=48",
-       "the rows and columns of a warp must be powers of two, at "
-       "least 16"},
-      {"raster=0", "raster and split must be at least 1, split at most 32"},
+      {"way=mma k=128", "k=128: with way=mma, k must be 32 or 64"},
+      {"way=mma m=48", "m=48 n=128 warps_m=2 warps_n=2: m / warps_m and n / "
+                       "warps_n, the rows and columns of a warp, must be "
+                       "powers of two, at least 16"},
+      {"way=mma m=256 n=256 warps_m=16 warps_n=16 stages=2",
+       "m=256 n=256 k=64 stages=2: a block has 8192 threads, and it can have "
+       "32 to 1024: change m, n, or their parts"},
+      {"way=mma m=256 n=256 warps_m=1 warps_n=1",
+       "m=256 n=256 k=64 stages=3: a thread uses some 2606 registers, and it "
+       "can use 255: write smaller m and n"},
+      {"raster=0", "raster=0 split=1: raster and split must be at least 1, "
+                   "split at most 32"},
       {"way=tcgen05", "way=tcgen05 needs the architecture sm_100a"},
-      {"cluster_m=3", "cluster_m and cluster_n must be powers of two, at most "
-                      "8 blocks together"},
+      {"cluster_m=3", "cluster_m=3 cluster_n=1: they must be powers of two, "
+                      "at most 8 blocks together"},
       {"n=32 cluster_m=8",
-       "the part of a block in a cluster copy must have at least 8 rows"},
+       "n=32 k=64 cluster_m=8 cluster_n=1: n / cluster_m, k / cluster_m and "
+       "k / cluster_n must be at least 8"},
       {"store=direct",
        "way=wgmma and way=tcgen05 need copy=engine, and store=shared or "
        "store=engine"},
-      {"store=engine waiting=5", "waiting must be 1 to 4"},
-      {"m=512", "m and n must be from 1 to 256"},
+      {"store=engine waiting=5",
+       "waiting=5: with store=engine, it must be 1 to 4"},
+      {"store=shared waiting=2", "waiting=2 needs store=engine: leave waiting "
+                                 "out, or write store=engine"},
+      {"m=512", "m=512 n=256: m and n must be from 1 to 256"},
+      {"k=32", "k=32: for operands of this type k must be 64, the 128 bytes "
+               "of a stage"},
+      /* fields that others determine */
+      {"copy_b=8", "copy_b=8: with these fields it is copy_b=16; copy_b "
+                   "follows from the others, so leave it out"},
+      {"way=mma blocks=7", "blocks=7: with these fields it is blocks=2; "
+                           "blocks follows from the others, so leave it out"},
+      {"swizzle_a=0", "swizzle_a=0: with these fields it is swizzle_a=343; "
+                      "swizzle_a follows from the others, so leave it out"},
       /* fields of other kernels */
-      {"way=mma stream=1", "stream needs way=wgmma"},
+      {"way=mma stream=1", "stream needs way=wgmma or way=tcgen05"},
       {"way=mma persistent=1", "persistent needs way=wgmma or way=tcgen05"},
       {"way=mma cluster_m=2", "cluster_m needs way=wgmma or way=tcgen05"},
       {"way=mma cluster_m=0", "cluster_m needs way=wgmma or way=tcgen05"},
@@ -116,13 +142,15 @@ static void test_change(void **state) {
   check_refused(&shape, "sm_90a", &s, ARRAY_LEN(refused), refused);
   shape.im2col = true;
   assert_true(gemm_override(&shape, &gpu, "cluster_m=2 cluster_n=1", &s, &why));
-  check_refused(
-      &shape, "sm_90a", &s, 1,
-      &(Refusal){"cluster_n=2", "blocks share no pixels: cluster_n must be 1"});
+  check_refused(&shape, "sm_90a", &s, 1,
+                &(Refusal){"cluster_n=2",
+                           "cluster_n=2: blocks share no pixels, so "
+                           "cluster_n must be 1"});
   shape.tma_storable = false;
   check_refused(
       &shape, "sm_90a", &s, 1,
-      &(Refusal){"store=engine waiting=1", "TMA cannot store these results"});
+      &(Refusal){"store=engine waiting=1",
+                 "TMA cannot store these results: write store=shared"});
   buffer_free(&why);
 }
 
@@ -198,19 +226,19 @@ static void test_change_tensor(void **state) {
   assert_non_null(strstr(text.text, " accumulators=2 persistent=1 "));
   assert_true(gemm_schedule_parse(&back, text.text, &why));
   assert_memory_equal(&s, &back, sizeof s);
-  static const char *const sizes =
-      "way=tcgen05 needs m=64 or m=128, and warps_m=1";
   const Refusal refused[] = {
-      {"m=256", sizes},
-      {"warps_m=2", sizes},
-      {"n=48", "n must be a multiple of 32"},
-      {"accumulators=3", "accumulators must be 1 or 2"},
-      {"accumulators=0", "accumulators must be 1 or 2"},
+      {"m=256", "m=256 warps_m=1: way=tcgen05 needs m=64 or m=128, and "
+                "warps_m=1"},
+      {"warps_m=2", "m=128 warps_m=2: way=tcgen05 needs m=64 or m=128, and "
+                    "warps_m=1"},
+      {"n=48", "n=48: n must be a multiple of 32"},
+      {"accumulators=3", "accumulators=3: it must be 1 or 2"},
+      {"accumulators=0", "accumulators=0: it must be 1 or 2"},
       {"persistent=0", "way=tcgen05 needs persistent=1"},
-      {"stages=9", "it exceeds shared memory or registers"},
+      {"stages=9", "m=128 n=256 k=64 stages=9: a block uses 453632 bytes of "
+                   "shared memory, and it can use 232448: write stages=4"},
       {"way=wgmma", "way=wgmma needs the architecture sm_90a"},
       /* fields of other kernels */
-      {"stream=1", "stream needs way=wgmma"},
       {"split=2", "split needs way=fma or way=mma"},
       {"flight=2", "flight needs way=wgmma"},
       {"pingpong=1", "pingpong needs way=wgmma"},
@@ -443,6 +471,10 @@ static void test_compile_tensor(void **state) {
        "way=tcgen05 m=128 n=192 cluster_n=2"},
       {{DT_F8_E5M2, DT_F32, DT_F32, .bias = true, .align = 16},
        "way=tcgen05 m=128 n=96"},
+      {{DT_BF16, DT_F32, DT_BF16, .bias = true, .align = 16},
+       "way=tcgen05 m=128 n=256 stream=1 store=engine waiting=1 stages=4"},
+      {{DT_F16, DT_F32, DT_F32, .align = 16},
+       "way=tcgen05 m=64 n=96 stream=1 store=shared waiting=0 cluster_m=2"},
   };
   for (size_t j = 0; j < ARRAY_LEN(cases); j++)
     compile(n, &cases[j].c, "sm_100a", 4096, cases[j].fields);

@@ -75,6 +75,16 @@ static const GemmRun kinds[] = {
      TENSOR "m=128 store=shared accumulators=2 cluster_m=1 cluster_n=1",
      0},
     {"sm_100a",
+     {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true},
+     TENSOR "m=128 n=64 stream=1 store=engine waiting=2 accumulators=2 "
+            "cluster_m=1 cluster_n=1",
+     0},
+    {"sm_100a",
+     {DT_F16, DT_F32, DT_F32, .align = 16},
+     TENSOR "m=64 n=96 stream=1 store=shared accumulators=1 cluster_m=2 "
+            "cluster_n=1",
+     0},
+    {"sm_100a",
      {DT_F16, DT_F32, DT_F16, .a_transposed = 1, .b_transposed = 1,
       .align = 16},
      TENSOR "m=64 n=64 store=engine waiting=1 accumulators=1 cluster_m=1 "
@@ -151,6 +161,7 @@ typedef struct AttentionArguments {
   int64_t a_batch, a_head, a_m, b_batch, b_head, b_n;
   int64_t v_batch, v_head, v_n, c_batch, c_head, c_m;
   float scale;
+  unsigned *counters;
   _Alignas(64) char map_a[MAP_BYTES];
   char map_b[MAP_BYTES], map_v[MAP_BYTES];
 } AttentionArguments;
@@ -164,24 +175,36 @@ typedef struct AttentionKindOf {
 
 static const AttentionKindOf attentions[] = {
     {"sm_80",
-     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 32, 48, 16, false},
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 32, 48, 16, false, false},
      "m=32 warps_m=2 n=32 stages=2",
      1},
     {"sm_89",
-     {DT_F16, DT_F16, ATTENTION_WINDOW, 20, 9, 2, true},
+     {DT_F16, DT_F16, ATTENTION_WINDOW, 20, 9, 2, true, false},
      "m=16 warps_m=1 n=16 stages=3",
      1},
     {"sm_75",
-     {DT_F16, DT_F16, ATTENTION_SIGMOID, 16, 32, 8, false},
+     {DT_F16, DT_F16, ATTENTION_SIGMOID, 16, 32, 8, false, false},
      "m=32 warps_m=2 n=32 stages=2",
      1},
     {"sm_90a",
-     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 64, 32, 16, false},
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 64, 32, 16, false, false},
      "m=128 warps_m=2 n=32 stages=2",
      0},
     {"sm_90a",
-     {DT_F16, DT_F16, ATTENTION_CAPPED, 24, 64, 16, false},
+     {DT_F16, DT_F16, ATTENTION_CAPPED, 24, 64, 16, false, false},
      "m=64 warps_m=1 n=64 stages=2",
+     0},
+};
+
+/* The blocks of a head find values that are not finite. */
+static const AttentionKindOf counting_attentions[] = {
+    {"sm_90a",
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 64, 32, 16, .counts = true},
+     "m=64 warps_m=1 n=32 stages=2",
+     0},
+    {"sm_90a",
+     {DT_F16, DT_F16, ATTENTION_WINDOW, 16, 32, 16, .counts = true},
+     "m=128 warps_m=2 n=32 stages=3",
      0},
 };
 
@@ -264,9 +287,9 @@ static void check_row(const AttentionArguments *g, const AttentionCase *c,
       sum += x / total;
       all += fabs(x / total);
     }
-    bool wrong = e >= g->e || g->n == 0
-                     ? !isnan(got)
-                     : !(fabs(got - sum) <= 0.02 * all + 1e-6);
+    bool wrong = e >= g->e || g->n == 0 ? !isnan(got)
+                 : !isfinite(sum)       ? isfinite(got)
+                                  : !(fabs(got - sum) <= 0.02 * all + 1e-6);
     if (c->kind == ATTENTION_SIGMOID && g->n == 0 && e < g->e)
       wrong = got != 0;
     if (wrong)
@@ -311,6 +334,7 @@ static void map_attention(AttentionArguments *g, const AttentionMade *m) {
 
 typedef struct AttentionSizes {
   int64_t m, n, batch, heads, groups;
+  int64_t odd; /* 1 + a term whose value in the last head is infinite */
 } AttentionSizes;
 
 static void run_attention(Sim *sim, const char *name,
@@ -338,7 +362,7 @@ static void run_attention(Sim *sim, const char *name,
   g.c_m = round_up_to(g.e, 8);
   g.c_head = g.c_m * g.m;
   g.c_batch = g.c_head * all;
-  SimMemory memory[4];
+  SimMemory memory[5];
   void *a = alloc_nan(g.a_batch * g.batch, c->in, false, "a", &memory[0]);
   void *b = alloc_nan(g.b_batch * g.batch, c->in, false, "b", &memory[1]);
   void *v = alloc_nan(g.v_batch * g.batch, c->in, false, "v", &memory[2]);
@@ -352,6 +376,17 @@ static void run_attention(Sim *sim, const char *name,
   g.a = a;
   g.b = b;
   g.v = v;
+  if (z.odd)
+    ((uint16_t *)v)[(g.batch - 1) * g.v_batch + (g.heads - 1) * g.v_head +
+                    (z.odd - 1) * g.v_n + 3] =
+        c->in == DT_F16 ? 0x7c00 : 0x7f80;
+  unsigned counters[ATTENTION_COUNTERS * 8] = {0};
+  g.counters = counters;
+  memory[4] = (SimMemory){.name = "counters",
+                          .address = counters,
+                          .bytes = sizeof counters,
+                          .writable = true};
+  assert_true(g.batch * all <= 8);
   if (m->s.mma_kind == MMA_KIND_WGMMA)
     map_attention(&g, m);
   int64_t blocks = attention_blocks(&m->s, g.m, g.batch * all);
@@ -362,7 +397,7 @@ static void run_attention(Sim *sim, const char *name,
                  .args = &g,
                  .args_bytes = sizeof g,
                  .memory = memory,
-                 .memory_count = 4,
+                 .memory_count = 5,
                  .seed = seed};
   Buffer error = {0};
   if (blocks && !sim_launch(sim, &l, &error))
@@ -371,45 +406,66 @@ static void run_attention(Sim *sim, const char *name,
   for (int64_t h = 0; h < g.batch * all; h++)
     for (int64_t i = 0; i < g.m; i++)
       check_row(&g, c, h / all, h % all, i);
+  for (size_t j = 0; j < ARRAY_LEN(counters); j++)
+    assert_int_equal(counters[j], 0);
   for (int j = 0; j < 4; j++)
     free((void *)(uintptr_t)memory[j].address);
   buffer_free(&error);
 }
 
 static const AttentionSizes attention_sizes[] = {
-    {1, 1, 1, 1, 1},    {17, 31, 1, 1, 1}, {64, 64, 1, 1, 1},
-    {65, 129, 1, 1, 1}, {33, 33, 2, 1, 2}, {3, 0, 1, 1, 1},
+    {1, 1, 1, 1, 1, 0},    {17, 31, 1, 1, 1, 0}, {64, 64, 1, 1, 1, 0},
+    {65, 129, 1, 1, 1, 0}, {33, 33, 2, 1, 2, 0}, {3, 0, 1, 1, 1, 0},
 };
 
-static void test_attention(void **unused) {
-  (void)unused;
+/* Runs each kind with each of the sizes. */
+static void run_attentions(size_t kinds, const AttentionKindOf *kind,
+                           size_t sizes, const AttentionSizes *z) {
   AttentionMade all[ARRAY_LEN(attentions)];
   Buffer text = {0};
   char name[20];
   if (!sim_is_available())
     skip();
   buffer_puts(&text, attention_arguments);
-  for (size_t j = 0; j < ARRAY_LEN(attentions); j++) {
+  for (size_t j = 0; j < kinds; j++) {
     snprintf(name, sizeof name, "attention%zu", j);
-    choose_attention(&attentions[j], &all[j]);
-    attention_case_text(&attentions[j].c, &all[j].shape, &all[j].s, name,
-                        &text);
+    choose_attention(&kind[j], &all[j]);
+    attention_case_text(&kind[j].c, &all[j].shape, &all[j].s, name, &text);
   }
   Sim *sim = compiled(text.text);
-  for (size_t j = 0; j < ARRAY_LEN(attentions); j++)
-    for (size_t x = 0; x < ARRAY_LEN(attention_sizes); x++) {
+  for (size_t j = 0; j < kinds; j++)
+    for (size_t x = 0; x < sizes; x++) {
       snprintf(name, sizeof name, "attention%zu", j);
-      run_attention(sim, name, &attentions[j], &all[j], attention_sizes[x],
-                    10 * j + x);
+      run_attention(sim, name, &kind[j], &all[j], z[x], 10 * j + x);
     }
   sim_free(sim);
   buffer_free(&text);
+}
+
+static void test_attention(void **unused) {
+  (void)unused;
+  run_attentions(ARRAY_LEN(attentions), attentions, ARRAY_LEN(attention_sizes),
+                 attention_sizes);
+}
+
+static void test_infinite_values(void **unused) {
+  (void)unused;
+  static const AttentionSizes sizes[] = {
+      {200, 200, 1, 1, 2, 0},   {200, 200, 1, 1, 2, 1},
+      {200, 200, 2, 1, 1, 200}, {290, 290, 1, 2, 1, 140},
+      {64, 64, 1, 1, 1, 64},    {290, 290, 1, 1, 1, 290},
+      {130, 130, 1, 1, 1, 130}, {130, 130, 1, 1, 1, 130},
+      {130, 130, 1, 1, 1, 130}, {130, 130, 1, 1, 1, 130},
+  };
+  run_attentions(ARRAY_LEN(counting_attentions), counting_attentions,
+                 ARRAY_LEN(sizes), sizes);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gemm),
       cmocka_unit_test(test_attention),
+      cmocka_unit_test(test_infinite_values),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

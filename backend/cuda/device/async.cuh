@@ -119,6 +119,17 @@ AX_DEVICE void ax_cluster_sync() {
   ax_cluster_wait();
 }
 
+//@ ax_cluster_begin
+/* 9.7.13.3, barrier.cluster.arrive.relaxed: the same without a fence of memory.
+ * It makes mbarriers visible that ax_fence_mbarrier_init follows. */
+#if __CUDA_ARCH__ < 900
+#error "ax_cluster_begin: clusters are of sm_90 on"
+#endif
+AX_DEVICE void ax_cluster_begin() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
+               "barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 //@ ax_cluster_load_4
 /* 9.7.9.8, ld.shared::cluster: loads 4 bytes at this address of another
  * block. */

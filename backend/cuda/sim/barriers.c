@@ -58,7 +58,10 @@ static void sync_block(SimRun *r, SimThread *t, AxCall *c) {
 /* ---- cluster barriers ---- */
 
 static void complete_cluster_barrier(SimRun *r, SimCluster *c) {
-  for (uint32_t b = 0; b < r->cluster_blocks; b++)
+  for (uint32_t b = 0; b < r->cluster_blocks; b++) {
+    for (uint32_t j = 0; j < c->blocks[b].mbarriers.len; j++)
+      c->blocks[b].mbarriers.at[j]->is_known |=
+          c->blocks[b].mbarriers.at[j]->is_announced;
     for (uint32_t j = 0; j < r->threads; j++) {
       SimThread *t = &c->blocks[b].threads[j];
       t->cluster_barrier_done = false;
@@ -67,10 +70,22 @@ static void complete_cluster_barrier(SimRun *r, SimCluster *c) {
       else
         t->cluster_barrier_done = t->state != THREAD_DONE;
     }
+  }
   memcpy(c->last_barrier_clock, c->barrier.clock,
          (size_t)c->max_agents * 2 * sizeof(VectorClock));
   clock_clear(c, c->barrier.clock);
   c->barrier.arrived = 0;
+}
+
+/* The thread arrives without a release: only the mbarriers that it began, and
+ * fenced, become known. */
+static void announce_mbarriers(SimThread *t) {
+  SimBlock *b = t->block;
+  for (uint32_t j = 0; j < b->mbarriers.len; j++) {
+    Mbarrier *m = b->mbarriers.at[j];
+    m->is_announced |=
+        m->is_fenced && m->init_thread == (uint32_t)(t - b->threads);
+  }
 }
 
 static void cluster_barrier(SimRun *r, SimThread *t, int op, AxCall *c) {
@@ -80,7 +95,10 @@ static void cluster_barrier(SimRun *r, SimThread *t, int op, AxCall *c) {
       sim_fail(r, t, (uint32_t)c->line,
                "ax_cluster_arrive twice without ax_cluster_wait");
     t->cluster_arrived = true;
-    clock_release(t, k->barrier.clock);
+    if (c->n[0])
+      announce_mbarriers(t);
+    else
+      clock_release(t, k->barrier.clock);
     if (++k->barrier.arrived == k->live_threads)
       complete_cluster_barrier(r, k);
     return;
@@ -117,7 +135,8 @@ Mbarrier *mbarrier_at(SimRun *r, const SimThread *t, SimBlock *block,
     Mbarrier *m = block->mbarriers.at[j];
     if (m->offset != offset)
       continue;
-    if (!clock_sees(t->clock, m->init_epoch))
+    if (!clock_sees(t->clock, m->init_epoch) &&
+        (!m->is_known || t->cluster_arrived))
       return sim_fail(r, t, (uint32_t)line,
                       "uses the mbarrier at 0x%x, and nothing orders that "
                       "after its beginning at line %d",

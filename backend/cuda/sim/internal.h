@@ -154,6 +154,8 @@ typedef struct Mbarrier {
   Epoch init_epoch;
   uint32_t init_thread; /* the thread in the block that initialized it */
   bool is_fenced;       /* visible to the asynchronous proxy and the cluster */
+  /* Its thread has arrived at ax_cluster_begin; all threads have. */
+  bool is_announced, is_known;
   VEC(RemoteArrival) remote_arrivals;
   int line;
 } Mbarrier;

@@ -630,6 +630,10 @@ AX_SIM void ax_cluster_sync(AX_AT) {
   ax_sim_do(AX_CLUSTER_ARRIVE, line);
   ax_sim_do(AX_CLUSTER_WAIT, line);
 }
+AX_SIM void ax_cluster_begin(AX_AT) {
+  ax_sim_do(AX_CLUSTER_ARRIVE, line, 1);
+  ax_sim_do(AX_CLUSTER_WAIT, line);
+}
 AX_SIM unsigned ax_cluster_load_4(unsigned address, unsigned rank, AX_AT) {
   return (unsigned)ax_sim_do(AX_CLUSTER_LOAD, line, address, rank);
 }

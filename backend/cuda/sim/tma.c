@@ -255,7 +255,8 @@ static bool check_pixel_coord(const EncodedTensorMap *m, const int *at) {
   return true;
 }
 
-/* Reads the tensor map of a call.  The tensor must be in global memory. */
+/* Reads the tensor map of a call.  The tensor of a load or store must be in
+ * global memory; a prefetch, without axes, reads the map alone. */
 static bool read_map(SimRun *r, SimThread *t, const AxCall *c, bool write,
                      EncodedTensorMap *m) {
   uint32_t site = (uint32_t)c->line;
@@ -275,8 +276,8 @@ static bool read_map(SimRun *r, SimThread *t, const AxCall *c, bool write,
   uint64_t last = m->address + m->extent[0] * m->element_bytes;
   for (uint32_t j = 1; j < m->rank; j++)
     last += (m->extent[j] - 1) * m->stride[j - 1];
-  return global_check(r, t, site, (void *)(uintptr_t)m->address,
-                      last - m->address, write);
+  return !c->n[3] || global_check(r, t, site, (void *)(uintptr_t)m->address,
+                                  last - m->address, write);
 }
 
 static bool read_box(SimRun *r, SimThread *t, const AxCall *c, bool write,

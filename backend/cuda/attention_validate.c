@@ -1,0 +1,131 @@
+/* Validates schedules of fused attention that a user wrote. */
+#include "backend/cuda/attention_emit.h"
+#include "support/buffer.h"
+
+enum {
+  MMA_ROWS = 16,
+  WGMMA_ROWS = 64,
+  MAX_MMA_WARPS = 8,
+  MAX_WGMMA_GROUPS = 3,
+  COLUMN_MULTIPLE = 16,
+  MAX_COLUMNS = 256,
+  MIN_STAGES = 2,
+  MAX_STAGES = 8,
+};
+
+const char *attention_wgmma_refusal(const AttentionShape *shape,
+                                    const GpuSpec *gpu) {
+  const struct {
+    const GemmSide *side;
+    const char *computed, *uncopyable;
+  } operands[] = {
+      {&shape->query, "way=wgmma cannot compute the query: use way=mma",
+       "TMA cannot copy the query: use way=mma"},
+      {&shape->key, "way=wgmma cannot compute the keys: use way=mma",
+       "TMA cannot copy the keys: use way=mma"},
+      {&shape->value, "way=wgmma cannot compute the values: use way=mma",
+       "TMA cannot copy the values: use way=mma"},
+  };
+  if (gpu->f16_wgmma_rate <= 0 || !gpu->has_tma)
+    return "way=wgmma needs the architecture sm_90a: use way=mma";
+  if (shape->head_dim2)
+    return "way=wgmma computes scores from one product, and these scores have "
+           "two: use way=mma";
+  for (size_t j = 0; j < ARRAY_LEN(operands); j++)
+    if (operands[j].side->computed)
+      return operands[j].computed;
+    else if (!operands[j].side->tma_copyable ||
+             operands[j].side->align_bytes < 16)
+      return operands[j].uncopyable;
+  return NULL;
+}
+
+static bool check_rows(const GemmSchedule *s, Buffer *why) {
+  bool wgmma = s->mma_kind == MMA_KIND_WGMMA;
+  uint32_t rows = wgmma ? WGMMA_ROWS : MMA_ROWS,
+           most = wgmma ? MAX_WGMMA_GROUPS : MAX_MMA_WARPS;
+  if (s->warps_n != 1)
+    return gemm_refuse(why,
+                       "warps_n=%u: attention has warps along the rows only, "
+                       "so warps_n must be 1",
+                       s->warps_n);
+  if (s->warps_m < 1 || s->warps_m > most)
+    return gemm_refuse(why, "warps_m=%u: with way=%s, it must be 1 to %u",
+                       s->warps_m, wgmma ? "wgmma" : "mma", most);
+  return s->m == rows * s->warps_m ||
+         gemm_refuse(why,
+                     "m=%u warps_m=%u: with way=%s, m must be %u x warps_m, "
+                     "here %u",
+                     s->m, s->warps_m, wgmma ? "wgmma" : "mma", rows,
+                     rows * s->warps_m);
+}
+
+static bool check_tile(const AttentionShape *shape, const GemmSchedule *s,
+                       Buffer *why) {
+  uint32_t k = attention_padded_dim(shape->head_dim),
+           min = s->mma_kind == MMA_KIND_WGMMA ? WGMMA_ROWS / 2 : MMA_ROWS;
+  if (s->n < min || s->n > MAX_COLUMNS || s->n % COLUMN_MULTIPLE)
+    return gemm_refuse(
+        why, "n=%u: the keys of a tile must be a multiple of %u from %u to %u",
+        s->n, COLUMN_MULTIPLE, min, MAX_COLUMNS);
+  return s->k == k ||
+         gemm_refuse(why,
+                     "k=%u: a tile has the whole head dimension, %u, as a "
+                     "multiple of 16: write k=%u",
+                     s->k, shape->head_dim, k);
+}
+
+static bool check_copies(const GpuSpec *gpu, const GemmSchedule *s,
+                         Buffer *why) {
+  bool wgmma = s->mma_kind == MMA_KIND_WGMMA;
+  CopyMethod copy = wgmma               ? COPY_TMA
+                    : gpu->has_cp_async ? COPY_CP_ASYNC
+                                        : COPY_VIA_REGISTERS;
+  uint32_t most = copy == COPY_VIA_REGISTERS ? MIN_STAGES : MAX_STAGES;
+  if (s->copy != copy)
+    return gemm_refuse(why, "way=%s needs copy=%s on this GPU",
+                       wgmma ? "wgmma" : "mma",
+                       copy == COPY_TMA        ? "engine"
+                       : copy == COPY_CP_ASYNC ? "async"
+                                               : "registers");
+  if (s->store != STORE_SHARED)
+    return gemm_refuse(why, "attention stores its results through shared "
+                            "memory only: write store=shared");
+  if (s->stages >= MIN_STAGES && s->stages <= most)
+    return true;
+  return most == MIN_STAGES
+             ? gemm_refuse(why, "stages=%u: with copy=registers it must be %u",
+                           s->stages, MIN_STAGES)
+             : gemm_refuse(why, "stages=%u: it must be from %u to %u",
+                           s->stages, MIN_STAGES, MAX_STAGES);
+}
+
+static bool check_schedule(const void *of, const GpuSpec *gpu, GemmSchedule *s,
+                           Buffer *why) {
+  const AttentionShape *shape = of;
+  const char *refusal = NULL;
+  if (s->mma_kind == MMA_KIND_WGMMA)
+    refusal = attention_wgmma_refusal(shape, gpu);
+  else if (s->mma_kind != MMA_KIND_MMA_SYNC)
+    refusal = "attention has way=mma and way=wgmma only";
+  if (refusal)
+    return gemm_refuse(why, "%s", refusal);
+  if (!gemm_schedule_check_fields(s, true, why) || !check_rows(s, why) ||
+      !check_tile(shape, s, why) || !check_copies(gpu, s, why))
+    return false;
+  BlockUse u = attention_block_use(shape, gpu, s);
+  s->blocks = u.blocks;
+  return block_use_fits(&u) ||
+         gemm_refuse_use(&u, check_schedule, shape, gpu, s, why);
+}
+
+bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
+                        const char *text, GemmSchedule *s, Buffer *why) {
+  GemmSchedule to = *s;
+  if (!gemm_schedule_parse(&to, text, why) ||
+      !check_schedule(shape, gpu, &to, why) ||
+      !gemm_schedule_check_derived(&to, text, why))
+    return false;
+  *s = to;
+  return true;
+}
