@@ -219,12 +219,12 @@ uint32_t layout_wavefronts(const int64_t at[WARP], uint32_t bytes) {
   uint32_t words = bytes > BANK_BYTES ? bytes / BANK_BYTES : 1;
   uint32_t lanes_per_phase = WARP / words, total = 0;
   for (uint32_t from = 0; from < WARP; from += lanes_per_phase) {
-    int64_t bank_words[BANKS][WARP];
+    uint32_t bank_words[BANKS][WARP];
     uint32_t count[BANKS] = {0}, max = 0;
     for (uint32_t t = from; t < from + lanes_per_phase; t++)
       for (uint32_t w = 0; at[t] >= 0 && w < words; w++) {
-        int64_t word = at[t] / BANK_BYTES + w;
-        uint32_t bank = (uint32_t)(word % BANKS), i = 0;
+        uint32_t word = (uint32_t)at[t] / BANK_BYTES + w;
+        uint32_t bank = word % BANKS, i = 0;
         while (i < count[bank] && bank_words[bank][i] != word)
           i++;
         if (i == count[bank])
