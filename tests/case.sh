@@ -1,26 +1,29 @@
 #!/bin/bash
-# Runs one test:  tests/case.sh KIND PATH.  It prints nothing if the test
-# passes; otherwise it prints the reason and fails.  Kinds: run type strict plan
-# bug fmt repl (golden files, see tests/lib.sh), unit, example, library, doc,
-# script.
+# Runs tests, in one process without a start of a shell for each of them:
+#
+#     tests/case.sh [--results FOLDER] KIND PATH [KIND PATH]...
+#
+# It prints nothing about a test that passes; otherwise it prints the reason,
+# and fails.  Kinds: run type strict plan bug fmt repl (golden files, see
+# tests/lib.sh), unit, example, model, library, doc, script.  FOLDER receives a
+# file NAME.pass for each test that passes, and NAME.time with its CPU seconds.
 set -u
 . "$(dirname "$0")/lib.sh"
-kind=$1 path=$2
-# Limits the memory of a test program, so that a runaway program cannot exhaust
-# the machine.  The limit is soft: a script may raise it for programs that
-# reserve more memory than they use.
-ulimit -S -v "${MEMORY:-8000000}"
 cd "$here" || exit 1
 
+both_empty() { # both_empty FILE FILE
+  [ -e "$1" ] && [ ! -s "$1" ] && [ -e "$2" ] && [ ! -s "$2" ]
+}
+
 compare() { # compare EXPECTED ACTUAL
-  diff -u --label expected --label actual "$1" "$2"
+  both_empty "$1" "$2" || diff -u --label expected --label actual "$1" "$2"
 }
 
 # Compares computed results.  The golden file has the output of the reference
 # backend.  The output of other backends may differ in the last digits of
 # fractions (tests/close.awk).
 compare_numbers() { # compare_numbers EXPECTED ACTUAL
-  cmp -s "$1" "$2" && return
+  both_empty "$1" "$2" || cmp -s "$1" "$2" && return
   if [ "${AXON_TARGET-}" != reference ] &&
     why=$(awk -f "$here/tests/close.awk" "$1" "$2"); then
     return
@@ -31,7 +34,7 @@ compare_numbers() { # compare_numbers EXPECTED ACTUAL
 }
 
 check_status() { # check_status EXPECTED
-  got=$(cat "$work/status")
+  read -r got <"$work/status"
   [ "$got" = "$1" ] && return
   if [ "$got" = 124 ]; then
     echo "timeout: it ran for more than $limit s"
@@ -42,15 +45,14 @@ check_status() { # check_status EXPECTED
   return 1
 }
 
-or_empty() { if [ -e "$1" ]; then echo "$1"; else echo /dev/null; fi; }
-
 golden_run() {
-  expected=0
-  [ -e "$name.err" ] && grep -q '^error' "$name.err" && expected=1
-  [ -e "$name.status" ] && expected=$(cat "$name.status")
-  check_status "$expected" &&
-    compare_numbers "$(or_empty "$name.out")" "$work/out" &&
-    compare "$(or_empty "$name.err")" "$work/err"
+  local expected=0 out=$name.out err=$name.err
+  [ -e "$out" ] || out=/dev/null
+  [ -e "$err" ] || err=/dev/null
+  [[ $'\n'$(<"$err") == *$'\nerror'* ]] && expected=1
+  [ -e "$name.status" ] && read -r expected <"$name.status"
+  check_status "$expected" && compare_numbers "$out" "$work/out" &&
+    compare "$err" "$work/err"
 }
 
 golden_fmt() {
@@ -59,12 +61,11 @@ golden_fmt() {
   compare "$name.fmt" "$work/again"
 }
 
-# The compiler verifies the graph or the kernel after each pass.
-case $path in tests/ops/* | tests/plan/*) export AXON_VERIFY=1 ;; esac
+# The cases of a test, by its kind.
 
-case $kind in
-run | type | strict | plan | bug | fmt | repl)
+golden_case() {
   name=${path##*/}
+  name=${name%.axn}
   enter "$here/${path%/*}" "$name"
   produce "$kind" "$name"
   case $kind in
@@ -80,8 +81,9 @@ run | type | strict | plan | bug | fmt | repl)
     ;;
   repl) check_status 0 && compare_numbers "$name.repl" "$work/out" ;;
   esac
-  ;;
-unit)
+}
+
+unit_case() {
   enter "$here/tests"
   cd "$here" || exit 1
   case ${path##*/} in # tests that compile many kernels
@@ -94,8 +96,9 @@ unit)
     tail -n 40 "$work/out"
     exit 1
   }
-  ;;
-example) # runs in a copy of the root directory, where it may write files
+}
+
+example_case() { # in a copy of the root directory, where it may write files
   enter "$here/tests/data"
   ln -s "$here/examples" examples
   expected=$here/${path%.axn}.expected
@@ -107,8 +110,9 @@ example) # runs in a copy of the root directory, where it may write files
   [ -e "$expected" ] && grep -q '^error' "$expected" && status=1
   check_status "$status" || { head -n 40 "$work/out" && exit 1; }
   [ ! -e "$expected" ] || compare_numbers "$expected" "$work/out"
-  ;;
-model)
+}
+
+model_case() {
   name=${path##*/}
   name=${name%.axn}
   enter "$here/examples/models" "$name"
@@ -118,18 +122,46 @@ model)
   compare_numbers "$name.expected" "$work/expected" || bad=1
   compare "$name.params" "$work/params" || bad=1
   exit "$bad"
-  ;;
-library)
-  timeout 600 "$AXON" test --quiet "$path" 2>&1
-  ;;
-doc)
-  timeout 600 tests/doc_snippets.sh "$path" 2>&1
-  ;;
-script)
-  timeout 1500 "$path" 2>&1
-  ;;
-*)
-  echo "unknown kind of test: $kind"
-  exit 1
-  ;;
-esac
+}
+
+run_case() { # run_case KIND PATH: changes the directory and the limits
+  kind=$1 path=$2
+  # Limits the memory of a test program, so that a runaway program cannot
+  # exhaust the machine.  The limit is soft: a script may raise it for programs
+  # that reserve more memory than they use.
+  ulimit -S -v "${MEMORY:-8000000}"
+  # The compiler verifies the graph or the kernel after each pass.
+  case $path in tests/ops/* | tests/plan/*) export AXON_VERIFY=1 ;; esac
+  case $kind in
+  run | type | strict | plan | bug | fmt | repl) golden_case ;;
+  unit | example | model) "${kind}_case" ;;
+  library) timeout 600 "$AXON" test --quiet "$path" ;;
+  doc) timeout 600 tests/doc_snippets.sh "$path" ;;
+  script) timeout 1500 "$path" ;;
+  *)
+    echo "unknown kind of test: $kind"
+    exit 1
+    ;;
+  esac
+}
+
+report_case() { # report_case KIND PATH: prints and records the result
+  local key=$1_${2//\//_} name="$1 ${2#"${BUILD:-$here}"/}" output
+  if output=$(run_case "$1" "$2" 2>&1); then
+    [ -z "$results" ] || : >"$results/$key.pass"
+  else
+    printf 'FAIL %s\n%s\n' "$name" "$(head -n 60 <<<"$output" |
+      sed 's/^/    /')"
+    bad=1
+  fi
+  [ -z "$results" ] || { echo "$name" && times; } >"$results/$key.time"
+  return "$bad"
+}
+
+results=
+[ "${1-}" = --results ] && results=$2 && shift 2
+while [ $# -ge 2 ]; do
+  (report_case "$1" "$2") || bad=1
+  shift 2
+done
+exit "$bad"

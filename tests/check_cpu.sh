@@ -9,15 +9,15 @@
 # threshold.  All programs share one kernel cache.  AXON_CC is the C compiler
 # (default: tests/sampled_cc).
 set -u
-cd "$(dirname "$0")/.." || exit 1
-AXON=$(realpath "${AXON:-./axon}")
+. "$(dirname "$0")/lib.sh"
+cd "$here" || exit 1
 command -v "${AXON_CC:-cc}" >/dev/null ||
   { echo "no C compiler: skipped" >&2; exit 0; }
 TEST_CACHE=$(mktemp -d)
 trap 'rm -rf "$TEST_CACHE"' EXIT
 export AXON TEST_CACHE AXON_TARGET=cpu AXON_TINY=0 LIMIT=1000
 export AXON_CC="${AXON_CC:-$PWD/tests/sampled_cc}" AXON_OPTIMIZE=always
-failures=$({
+{
   find tests/ops tests/run tests/fuse tests/repl -name '*.out' -o \
     -name '*.repl' 2>/dev/null | sort |
     sed -n 's/^\(.*\)\.out$/run \1/p; s/^\(.*\)\.repl$/repl \1/p'
@@ -26,8 +26,8 @@ failures=$({
     find examples/models -name '*.axn' | sed 's/^/model /'
     find tests/oracle -name '*.out' | sed 's/^\(.*\)\.out$/run \1/'
   fi
-} | xargs -P "$(nproc)" -L 1 bash -c \
-  'output=$(tests/case.sh "$1" "$2" 2>&1) || head -n 30 <<<"$1 $2: $output"' _)
+} >"$TEST_CACHE/cases"
+failures=$(run_cases "$TEST_CACHE/cases")
 # Predicates that depend on indices or data guard code that must not run.
 for name in fusion random; do
   unit=${BUILD:-.}/tests/unit/${name}_test

@@ -53,19 +53,28 @@ find_python() { # find_python MODULES HINT
   exit 0
 }
 
-# Prints the folders in DIRECTORY, and the programs other than NAME that are no
-# tests.
-untested() { # untested DIRECTORY NAME
-  find "$1" -mindepth 1 -maxdepth 1 -printf '%Y %f\n' | awk -v folder="$1" \
-    -v own="$2.axn" '
+# Prints the folders in DIRECTORY, and the programs that are no tests.
+untested() { # untested DIRECTORY
+  find "$1" -mindepth 1 -maxdepth 1 -printf '%Y %f\n' | awk -v folder="$1" '
     /^d/ { print folder "/" substr($0, 3); next }
     { name = stem = substr($0, 3); sub(/\.[^.]*$/, "", stem) }
-    /\.axn$/ && name != own { program[stem] }
+    /\.axn$/ { program[stem] }
     /\.(out|err|type|fmt|strict|bug|plan)$/ { tested[stem] }
     END {
       for (stem in program)
         if (!(stem in tested)) print folder "/" stem ".axn"
     }'
+}
+
+# Adds the untested files of DIRECTORY other than NAME.axn to `files`.  A folder
+# TEST_CACHE keeps the list for other tests.
+add_untested() { # add_untested DIRECTORY NAME
+  local list=${TEST_CACHE:-$work}/untested${1//\//_} file
+  [ -e "$list" ] ||
+    { untested "$1" >"$list.$BASHPID" && mv "$list.$BASHPID" "$list"; }
+  while IFS= read -r file; do
+    [ "$file" = "$1/$2.axn" ] || files+=("$file")
+  done <"$list"
 }
 
 # Enters a fresh directory with links to the files of DIRECTORY that the test
@@ -84,7 +93,7 @@ enter() { # enter DIRECTORY [NAME]
     files=("$1"/*)
   else
     files=("$1/$2".*)
-    mapfile -t -O "${#files[@]}" files < <(untested "$1" "$2")
+    add_untested "$1" "$2"
   fi
   ln -s "${files[@]}" .
 }
@@ -196,6 +205,15 @@ list_goldens() { # prints all golden cases of tests/, with paths from the root
     -o -name '*.repl' \) \
     ! -path 'tests/data/*' | sort |
     while read -r file; do golden_cases "$file"; done | uniq
+}
+
+# Runs the tests in FILE, one `KIND PATH` per line, in parallel.  Each process
+# runs one slow test, or some golden ones, which are last.
+run_cases() { # run_cases FILE [OPTION...]: options of tests/case.sh
+  local list=$1 golden='^(run|type|strict|plan|bug|fmt|repl) '
+  shift
+  { grep -vE "$golden" "$list"; grep -E "$golden" "$list" | xargs -L 8; } |
+    xargs -P "$(nproc)" -L 1 "$here/tests/case.sh" "$@"
 }
 
 # Runs a few mutants by tests/SCRIPT, or those that MUTANTS and a word select.

@@ -29,13 +29,10 @@ complain() {
 
 # True if the text contains the number, name or term.
 contains() { # contains TEXT WORD
+  local word="(^|[^A-Za-z0-9_.])$2([^A-Za-z0-9_.]|\.[^0-9]|\.?$)"
   case $2 in
-  *[!A-Za-z0-9_]*)
-    grep -qF -e "$2" <<<"${1// /}"
-    ;;
-  *)
-    grep -qE -e "(^|[^A-Za-z0-9_.])$2([^A-Za-z0-9_.]|\.[^0-9]|\.?$)" <<<"$1"
-    ;;
+  *[!A-Za-z0-9_]*) [[ ${1// /} == *"$2"* ]] ;;
+  *) [[ $1 =~ $word ]] ;;
   esac
 }
 
@@ -48,9 +45,11 @@ contains_one_of() { # contains_one_of TEXT WORD|WORD|...
   return 1
 }
 
-field() { # field NAME DIAGNOSTIC: prints the first field with this name
-  local pattern="\"$1\":(\"(([^\"\\]|\\.)*)\"|([0-9]+))"
-  [[ $2 =~ $pattern ]] && echo "${BASH_REMATCH[2]}${BASH_REMATCH[4]}"
+# Sets VARIABLE to the first field NAME.
+field() { # field VARIABLE NAME DIAGNOSTIC
+  local pattern="\"$2\":(\"(([^\"\\]|\\.)*)\"|([0-9]+))"
+  [[ $3 =~ $pattern ]]
+  printf -v "$1" %s "${BASH_REMATCH[2]-}${BASH_REMATCH[4]-}"
 }
 
 # For each mark: line, first and last column of the carets, code, words.
@@ -74,9 +73,11 @@ for i in "${!marks[@]}"; do
     continue
   fi
   diagnostic=${found[i]}
-  code=$(field code "$diagnostic")
-  at=$(field line "$diagnostic") end=$(field end_line "$diagnostic")
-  from=$(field column "$diagnostic") to=$(field end_column "$diagnostic")
+  field code code "$diagnostic"
+  field at line "$diagnostic"
+  field end end_line "$diagnostic"
+  field from column "$diagnostic"
+  field to end_column "$diagnostic"
   if [ "$at" != "$line" ]; then
     complain "the diagnostic is at line $at"
   elif [ "$from" -gt "$last" ] ||
@@ -103,8 +104,9 @@ for i in "${!marks[@]}"; do
 done
 
 for ((i = ${#marks[@]}; i < ${#found[@]}; i++)); do
-  line=$(field line "${found[i]}")
-  complain "a diagnostic without a mark: $(field code "${found[i]}"):" \
-    "$(field message "${found[i]}")"
+  field line line "${found[i]}"
+  field code code "${found[i]}"
+  field message message "${found[i]}"
+  complain "a diagnostic without a mark: $code: $message"
 done
 exit "$status"

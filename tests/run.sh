@@ -37,16 +37,6 @@ list() {
   list_goldens
 }
 
-run_test() { # run_test KIND PATH: writes its result to a separate file
-  key=$(printf '%s %s' "$1" "$2" | tr '/ ' '__')
-  if output=$(tests/case.sh "$1" "$2" 2>&1); then
-    echo "$1 $2" >"$results/$key.pass"
-  else
-    printf 'FAIL %s %s\n%s\n' "$1" "${2#"$BUILD"/}" \
-      "$(head -n 60 <<<"$output" | sed 's/^/    /')"
-  fi
-  { echo "$1 ${2#"$BUILD"/}" && times; } >"$results/$key.time"
-}
 slowest() { # prints the CPU seconds of each test, from the output of `times`
   awk 'FNR == 1 { test = $0 }
     FNR == 3 {
@@ -54,10 +44,9 @@ slowest() { # prints the CPU seconds of each test, from the output of `times`
       printf "%7.1f %s\n", 60 * (part[1] + part[3]) + part[2] + part[4], test
     }' "$results"/*.time | sort -rn
 }
-export -f run_test
 
 list | grep -F -e "$filter" >"$results/list"
-xargs -P "$(nproc)" -L 1 bash -c 'run_test "$@"' _ <"$results/list"
+run_cases "$results/list" --results "$results"
 
 [ -z "${TIMES-}" ] || slowest >"$TIMES"
 [ ! -e "$results/constraints" ] || cat "$results/constraints"

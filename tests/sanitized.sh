@@ -21,6 +21,7 @@ clang -fsanitize=address,undefined -o main main.c 2>/dev/null || {
   echo 'skipped: clang has no sanitizers (libclang-rt-dev)'
   exit 0
 }
+export CONFIG_SHELL=/bin/sh # see quickstart
 [ -e Makefile ] || "$here/configure" --quiet --enable-werror \
   --enable-asan --enable-ubsan CC=clang \
   CFLAGS='-O0 -g1 -fsanitize=fuzzer-no-link'

@@ -104,12 +104,16 @@ uint32_t gemm_epilogue_tile_columns(const GemmSchedule *s) {
 uint32_t gemm_epilogue_tile_pitch(const GemmSchedule *s) {
   FragmentLayout h = fragment_layout_mma_c();
   uint32_t columns = gemm_epilogue_tile_columns(s), best = 0, cost = UINT32_MAX;
+  int64_t row[WARP], column[WARP];
+  for (int64_t l = 0; l < WARP; l++) {
+    row[l] = layout_at(&h.thread_row, l);
+    column[l] = layout_at(&h.thread_column, l);
+  }
   for (uint32_t padding = 0; padding <= 16; padding += 4) {
     int64_t at[WARP];
     uint32_t pitch = columns + padding, lanes_per_row = columns / 4, sum;
     for (int64_t l = 0; l < WARP; l++)
-      at[l] = 4 * (layout_at(&h.thread_row, l) * pitch +
-                   layout_at(&h.thread_column, l));
+      at[l] = 4 * (row[l] * pitch + column[l]);
     sum = layout_wavefronts(at, 8);
     for (int64_t l = 0; l < WARP; l++)
       at[l] = 4 * (l / lanes_per_row * pitch + l % lanes_per_row * 4);

@@ -214,23 +214,25 @@ int64_t swizzle_apply(Swizzle s, int64_t x) {
 
 /* Accesses to different words of one bank are serialized; accesses to the same
  * word are one.  Accesses of 8 bytes run per half-warp, of 16 bytes per
- * quarter-warp. */
+ * quarter-warp.  Their words are in as many adjacent banks, which count as
+ * one. */
 uint32_t layout_wavefronts(const int64_t at[WARP], uint32_t bytes) {
-  uint32_t words = bytes > BANK_BYTES ? bytes / BANK_BYTES : 1;
-  uint32_t lanes_per_phase = WARP / words, total = 0;
+  uint32_t unit = bytes > BANK_BYTES ? bytes : BANK_BYTES;
+  uint32_t banks = BANKS * BANK_BYTES / unit;
+  uint32_t lanes_per_phase = WARP * BANK_BYTES / unit, total = 0;
   for (uint32_t from = 0; from < WARP; from += lanes_per_phase) {
-    int64_t bank_words[BANKS][WARP];
+    uint32_t bank_units[BANKS][WARP];
     uint32_t count[BANKS] = {0}, max = 0;
-    for (uint32_t t = from; t < from + lanes_per_phase; t++)
-      for (uint32_t w = 0; at[t] >= 0 && w < words; w++) {
-        int64_t word = at[t] / BANK_BYTES + w;
-        uint32_t bank = (uint32_t)(word % BANKS), i = 0;
-        while (i < count[bank] && bank_words[bank][i] != word)
-          i++;
-        if (i == count[bank])
-          bank_words[bank][count[bank]++] = word;
-        max = count[bank] > max ? count[bank] : max;
-      }
+    for (uint32_t t = from; t < from + lanes_per_phase; t++) {
+      if (at[t] < 0)
+        continue;
+      uint32_t number = (uint32_t)at[t] / unit, bank = number % banks, i = 0;
+      while (i < count[bank] && bank_units[bank][i] != number)
+        i++;
+      if (i == count[bank])
+        bank_units[bank][count[bank]++] = number;
+      max = count[bank] > max ? count[bank] : max;
+    }
     total += max;
   }
   return total;

@@ -72,8 +72,8 @@ int64_t swizzle_apply(Swizzle s, int64_t x);
 enum { BANKS = 32, BANK_BYTES = 4 };
 
 /* Wavefronts (serialized shared memory accesses) of one warp that accesses
- * `bytes` bytes per lane at these addresses.  Lanes with negative addresses are
- * inactive. */
+ * `bytes` bytes per lane at these addresses, which are multiples of `bytes`.
+ * Lanes with negative addresses are inactive. */
 uint32_t layout_wavefronts(const int64_t at[WARP], uint32_t bytes);
 
 /* ---- instructions ---- */

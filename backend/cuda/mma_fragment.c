@@ -178,15 +178,32 @@ SmemAccess smem_tile_row_access(const SmemTile *t, uint32_t bytes) {
                       .lane_bytes = bytes};
 }
 
-uint32_t smem_tile_wavefronts(const SmemTile *t, const SmemAccess *access) {
-  int64_t at[WARP], lanes = layout_size(&access->row);
+/* The offsets of the lanes without the swizzle; -1 for inactive lanes. */
+static void unswizzled_offsets(const SmemTile *t, const SmemAccess *access,
+                               int64_t at[WARP]) {
+  SmemTile plain = *t;
+  int64_t lanes = layout_size(&access->row);
+  plain.swizzle = (Swizzle){0};
   for (int64_t l = 0; l < WARP; l++) {
     int64_t row = layout_at(&access->row, l);
     at[l] = l < lanes && row < t->rows
-                ? smem_tile_offset(t, row, layout_at(&access->column, l))
+                ? smem_tile_offset(&plain, row, layout_at(&access->column, l))
                 : -1;
   }
-  return layout_wavefronts(at, access->lane_bytes);
+}
+
+static uint32_t swizzled_wavefronts(Swizzle s, const int64_t at[WARP],
+                                    uint32_t bytes) {
+  int64_t swizzled[WARP];
+  for (uint32_t l = 0; l < WARP; l++)
+    swizzled[l] = at[l] < 0 ? -1 : swizzle_apply(s, at[l]);
+  return layout_wavefronts(swizzled, bytes);
+}
+
+uint32_t smem_tile_wavefronts(const SmemTile *t, const SmemAccess *access) {
+  int64_t at[WARP];
+  unswizzled_offsets(t, access, at);
+  return swizzled_wavefronts(t->swizzle, at, access->lane_bytes);
 }
 
 /* The swizzle must depend only on the row, and permute only within the panel
@@ -196,26 +213,38 @@ static bool is_swizzle_valid(const SmemTile *t, Swizzle s) {
          t->panel_bytes >= 1u << (s.base + s.bits);
 }
 
-void smem_tile_choose_swizzle(SmemTile *t, uint32_t count,
-                              const SmemAccess *accesses) {
+enum { MAX_SWIZZLE_BITS = 3, MAX_SWIZZLES = 40 };
+
+/* No swizzle is first. */
+static uint32_t valid_swizzles(const SmemTile *t, Swizzle out[MAX_SWIZZLES]) {
   static const uint8_t shifts[] = {3, 2, 4, 5, 6, 7}; /* TMA uses 3 */
-  uint32_t best = UINT32_MAX;
-  SmemTile swizzled = *t;
-  for (uint32_t bits = 0; bits <= 3; bits++)
+  uint32_t count = 0;
+  out[count++] = (Swizzle){0};
+  for (uint32_t bits = 1; bits <= MAX_SWIZZLE_BITS; bits++)
     for (uint32_t base = 4; base <= 5; base++)
       for (size_t j = 0; j < ARRAY_LEN(shifts); j++) {
-        uint32_t cost = 0;
-        swizzled.swizzle =
-            bits ? (Swizzle){bits, base, shifts[j]} : (Swizzle){0, 0, 0};
-        if (bits && !is_swizzle_valid(t, swizzled.swizzle))
-          continue;
-        for (uint32_t i = 0; i < count; i++)
-          cost += smem_tile_wavefronts(&swizzled, &accesses[i]);
-        if (cost < best) {
-          best = cost;
-          t->swizzle = swizzled.swizzle;
-        }
+        Swizzle s = {bits, base, shifts[j]};
+        if (is_swizzle_valid(t, s))
+          out[count++] = s;
       }
+  return count;
+}
+
+void smem_tile_choose_swizzle(SmemTile *t, uint32_t count,
+                              const SmemAccess *accesses) {
+  Swizzle swizzles[MAX_SWIZZLES];
+  uint32_t cost[MAX_SWIZZLES] = {0}, best = 0;
+  uint32_t swizzle_count = valid_swizzles(t, swizzles);
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t at[WARP];
+    unswizzled_offsets(t, &accesses[i], at);
+    for (uint32_t j = 0; j < swizzle_count; j++)
+      cost[j] += swizzled_wavefronts(swizzles[j], at, accesses[i].lane_bytes);
+  }
+  for (uint32_t j = 1; j < swizzle_count; j++)
+    if (cost[j] < cost[best])
+      best = j;
+  t->swizzle = swizzles[best];
 }
 
 /* ---- wgmma descriptors ---- */
