@@ -38,16 +38,18 @@ static const char functions[] =
     "fun ones_of n = forget (force (ones [n] : f32[?]))\n";
 
 static const char model[] =
-    "fun layer _ : llama.layer =\n"
-    "  {norm1 = ones_of 8, qkv = matrix 16 8, o = matrix 8 8,\n"
-    "   norm2 = ones_of 8, gate_up = matrix 24 8, down = matrix 8 12}\n" MODEL(
-        "8", "6", "1", "4");
+    "fun layer _ : llama.parts =\n"
+    "  {norm1 = ones_of 8, qkv = list [matrix 8 8, matrix 4 8, matrix 4 8],\n"
+    "   o = list [matrix 8 8], norm2 = ones_of 8,\n"
+    "   gate_up = list [matrix 12 8, matrix 12 8],\n"
+    "   down = list [matrix 8 12]}\n" MODEL("8", "6", "1", "4");
 
 static const char stacked_model[] =
-    "fun layer _ : llama.layer =\n"
-    "  {norm1 = ones_of 64, qkv = nibbles 2 64, o = nibbles 1 64,\n"
-    "   norm2 = ones_of 64, gate_up = nibbles 2 64, down = nibbles 1 "
-    "64}\n" MODEL("64", "30", "1", "32");
+    "fun layer _ : llama.parts =\n"
+    "  {norm1 = ones_of 64, qkv = list [nibbles 2 64],\n"
+    "   o = list [nibbles 1 64], norm2 = ones_of 64,\n"
+    "   gate_up = list [nibbles 1 64, nibbles 1 64],\n"
+    "   down = list [nibbles 1 64]}\n" MODEL("64", "30", "1", "32");
 
 static void run(Session *s, const char *text) {
   SourceInput input = {.name = "test", .text = text, .len = strlen(text)};
