@@ -2,9 +2,10 @@
  * four unsigned bytes by four signed ones and add the products to 32 bits with
  * one instruction.
  *
- * The last reduced axis must have four terms, which lie together in memory.  It
- * disappears: a load reads four bytes as one element of 32 bits, and shifts and
- * masks compute all four bytes of it.  The sums are of integers, and exact. */
+ * The terms of the last reduced axis must lie together in memory.  Its extent
+ * becomes a fourth: a load reads four bytes as one element of 32 bits, and
+ * shifts and masks compute all four bytes of it.  The sums are of integers, and
+ * exact. */
 #include "kernel/kernel.h"
 #include "support/arena.h"
 
@@ -15,7 +16,7 @@ typedef struct BytePacker {
   const LoopNest *from;
   LoopNest *to;
   const uint64_t *op_vars;
-  uint32_t axis;    /* the four terms */
+  uint32_t axis;    /* the terms that lie together */
   uint32_t *words;  /* for each op: 1 + the op that computes four bytes, or 0 */
   uint32_t *copies; /* of ops that do not depend on the axis */
 } BytePacker;
@@ -33,10 +34,11 @@ static AffineExpr *word_address(const BytePacker *b, const KernelOp *s) {
   if (bytes->coef[b->axis] != 1)
     return NULL;
   bytes->coef[b->axis] = 0;
-  return affine_divide(b->from->graph, bytes, BYTES, words, rest) &&
-                 affine_equal(rest, affine_new(b->arena, 0))
-             ? words
-             : NULL;
+  if (!affine_divide(b->from->graph, bytes, BYTES, words, rest) ||
+      !affine_equal(rest, affine_new(b->arena, 0)))
+    return NULL;
+  words->coef[b->axis] = b->from->extents[b->axis] > BYTES;
+  return words;
 }
 
 /* The largest shift that an op computes; BYTE_BITS: it may be larger. */
@@ -105,11 +107,12 @@ static bool find_factors(const BytePacker *b, const LoopOutput *r,
   return false;
 }
 
-static bool has_four_terms(const LoopNest *loop) {
+static bool has_whole_words(const LoopNest *loop) {
   uint32_t k = loop->axis_count - 1;
-  if (loop->axis_count <= loop->spatial_axes || loop->extents[k] != BYTES ||
-      loop->accumulated_axes || loop->strip_mined || loop->staging ||
-      (loop->trim_bounds && loop->trimmed_axis == k))
+  if (loop->axis_count <= loop->spatial_axes ||
+      !extent_is_static(loop->graph, loop->extents[k]) || !loop->extents[k] ||
+      loop->extents[k] % BYTES || loop->accumulated_axes || loop->strip_mined ||
+      loop->staging || (loop->trim_bounds && loop->trimmed_axis == k))
     return false;
   for (uint32_t j = 0; j < loop->floor_div_count; j++)
     if (loop->floor_divs[j].dividend.coef[k])
@@ -184,7 +187,7 @@ static void add_dot(BytePacker *b, const LoopOutput *r) {
 
 /* The loop with dot products; the same loop if it has none. */
 static LoopNest *pack_loop(Arena *arena, LoopNest *loop) {
-  if (!has_four_terms(loop))
+  if (!has_whole_words(loop))
     return loop;
   uint32_t factors[2], k = loop->axis_count - 1;
   BytePacker b = {.arena = arena,
@@ -199,10 +202,9 @@ static LoopNest *pack_loop(Arena *arena, LoopNest *loop) {
       return loop;
   for (uint32_t j = 0; j < loop->outputs.len; j++)
     add_dot(&b, &loop->outputs.at[j]);
-  if (k > loop->spatial_axes)
+  b.to->extents[k] /= BYTES;
+  if (b.to->extents[k] == 1 && k > loop->spatial_axes)
     b.to->axis_count--;
-  else
-    b.to->extents[k] = 1;
   return b.to;
 }
 

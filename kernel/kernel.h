@@ -415,7 +415,7 @@ LoopNest *contraction_hoist_factors(Arena *arena, LoopNest *loop,
 /* ---- byte_dot.c ---- */
 
 /* Replaces sums of products of unsigned and signed bytes, of which four
- * neighbouring ones are the last terms, by sums of dot products. */
+ * neighbouring ones are terms, by sums of dot products. */
 void kernel_pack_bytes(Kernel *k);
 
 /* ---- match_attention.c ---- */

@@ -501,8 +501,7 @@ static StepFunction *const functions[NEST_STEP_COUNT] = {
     [STEP_MASKED] = set_flag,   [STEP_FMA] = set_flag,
     [STEP_EPILOGUE] = set_flag, [STEP_FLATTEN] = flatten,
     [STEP_BLOCKS] = blocks,     [STEP_THREADS] = threads,
-    [STEP_SHARED] = shared,
-    [STEP_INTERLEAVE] = interleave,
+    [STEP_SHARED] = shared,     [STEP_INTERLEAVE] = interleave,
 };
 
 const char *nest_apply(Nest *n, const NestStep *step) {

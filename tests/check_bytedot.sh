@@ -44,6 +44,19 @@ val q = reshape [5, 33, 4] (bits 660)
 val x = reshape [5, 4] (signs 20)
 do print (for l => sum (for k t =>
   i32 (bit_and q.[k, l, t] (u8 199)) * i32 x.[k, t]))'
+# Words that are not neighbours in the lanes, and rows of words.
+dots columns 1 '
+val q = reshape [40, 5, 4] (bits 800)
+val x = reshape [5, 4] (signs 20)
+do print (for l => sum (for k t => i32 q.[l, k, t] * i32 x.[k, t]))'
+dots row 1 '
+val q = reshape [90, 4] (bits 360)
+val x = reshape [90, 4] (signs 360)
+do print (sum (for k t => i32 q.[k, t] * i32 x.[k, t]))'
+dots both 1 '
+val q = reshape [7, 9, 4] (bits 252)
+val x = reshape [11, 9, 4] (signs 396)
+do print (for i j => sum (for k t => i32 q.[i, k, t] * i32 x.[j, k, t]))'
 # Only the four terms.
 dots single 1 '
 val q = reshape [33, 4] (bits 132)
@@ -97,4 +110,13 @@ val q = reshape [5, 33, 4] (bits 660)
 val x = reshape [5, 4] (signs 20)
 do print (for l => sum (for k t =>
   i32 (bit_and (shift_right q.[k, l, t] (u8 t)) (u8 15)) * i32 x.[k, t]))'
+
+# The same in a module, for all processors.
+cat >module.axn <<'END2'
+fun f (q : u8[3, 5, 40, 4]) (x : i8[5, 4]) =
+  for i l => sum (for k t => i32 q.[i, k, l, t] * i32 x.[k, t])
+END2
+"$AXON" build module.axn -o module.c --entry f || fail 'axon build'
+grep -q 'dot_bytes(' module.c || fail 'the module has no dot product'
+cc -O1 -Wall -Wextra -Werror -c module.c || fail 'cc module.c'
 exit "$bad"

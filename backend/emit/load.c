@@ -251,20 +251,27 @@ static const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s) {
   return d->emit_next_row_prefetch ? d->emit_next_row_prefetch(e, s) : NULL;
 }
 
-/* A pointer to the elements of an input that a load reads. */
-static const char *input_pointer(Emitter *e, const KernelOp *s) {
-  return format(e, s->packed_bytes ? "((const quads *)p%u)" : "p%u", s->input);
+/* A pointer to the elements of an input that a load reads.  Words of four bytes
+ * may begin anywhere: is_unaligned if the access admits that. */
+static const char *input_pointer(Emitter *e, const KernelOp *s,
+                                 bool is_unaligned) {
+  const char *form = !s->packed_bytes ? "p%u"
+                     : is_unaligned   ? "((const quads *)p%u)"
+                                      : "((const int32_t *)(const void *)p%u)";
+  return format(e, form, s->input);
 }
 
 /* A contiguous or strided load, also of a row that data select. */
 static void emit_direct_load(Emitter *e, uint32_t op_index, const KernelOp *s,
                              const char *base) {
-  const char *name = dtype_info[s->dtype].name;
   int64_t stride = s->address->coef[e->vector_axis];
+  bool is_quads = s->packed_bytes && stride == 1;
+  const char *name = is_quads ? "quads" : dtype_info[s->dtype].name;
   bool row = stride == 1 && s->checked_index_count;
-  const char *from = row ? emit_row_pointer(e, s, base)
-                         : format(e, "%s + %s + %s", input_pointer(e, s), base,
-                                  lane_offset(e, stride));
+  const char *from =
+      row ? emit_row_pointer(e, s, base)
+          : format(e, "%s + %s + %s", input_pointer(e, s, is_quads), base,
+                   lane_offset(e, stride));
   const char *prefetched = row ? emit_gather_prefetch(e, s) : NULL;
   if (prefetched)
     buffer_printf(emit_block_at(e, e->ops.levels[op_index]),
@@ -290,13 +297,13 @@ static void emit_gather(Emitter *e, uint32_t op_index, const KernelOp *s,
       index = add_varying_index(e, op_index, &s->checked_indices[j], index);
     }
   const char *gather = format(e, "ldx_%s(%s + %s, %s, REST)", name,
-                              input_pointer(e, s), base, index);
+                              input_pointer(e, s, false), base, index);
   const char *is_uniform =
       has_varying_index ? NULL
                         : emit_uniform_quotient_test(e, s->address, &rest);
   if (is_uniform)
     gather = format(e, "%s ? LOAD(%s, %s + %s + j + %s) : %s", is_uniform, name,
-                    input_pointer(e, s), base, rest, gather);
+                    input_pointer(e, s, false), base, rest, gather);
   emit_define_loaded(e, op_index, gather);
 }
 
@@ -339,15 +346,17 @@ void emit_load_op(Emitter *e, uint32_t op_index, const KernelOp *s) {
                 emit_pair_load(e, s, format(e, "p%u + %s", s->input, base)));
     break;
   case LOAD_UNIFORM:
-    emit_define(e, op_index,
-                emit_element_load(e, s->dtype, input_pointer(e, s), base));
+    emit_define(
+        e, op_index,
+        emit_element_load(e, s->dtype, input_pointer(e, s, true), base));
     break;
   case LOAD_TRANSPOSED:
     emit_define_loaded(
         e, op_index,
-        emit_transposed_read(e, s->dtype, e->ops.classes[op_index],
-                             format(e, "%s + %s", input_pointer(e, s), base),
-                             emit_int(e, s->address->coef[e->vector_axis])));
+        emit_transposed_read(
+            e, s->dtype, e->ops.classes[op_index],
+            format(e, "%s + %s", input_pointer(e, s, false), base),
+            emit_int(e, s->address->coef[e->vector_axis])));
     break;
   case LOAD_CONTIGUOUS:
   case LOAD_STRIDED:
