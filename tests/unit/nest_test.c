@@ -342,7 +342,7 @@ static void test_interleave(void **state) {
   for (uint32_t k = 0; k < ARRAY_LEN(rows); k++) {
     Arena *arena = arena_new();
     uint32_t at = 0;
-    LoopNest *spec = new_spec(arena);
+    LoopNest *spec = new_spec(arena, PRIM_SUM);
     spec->extents[0] = 3;
     Nest *n = nest_new(arena, spec, NULL);
     const char *error = nest_parse_schedule(n, rows[k].schedule, &at);
