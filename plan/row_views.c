@@ -42,10 +42,12 @@ static bool is_used_once(const Node *n, uint32_t op_index) {
   return uses == 1;
 }
 
+/* A gradient goes through the reads of a leaf on a tape: they stay. */
 static bool can_view_rows(const Graph *g, const Node *leaf) {
+  bool is_on_tape = leaf->tape && leaf->tape->open;
   return g->backend->supports_views && leaf->data && !leaf->data->device_copy &&
          !leaf->materialized && !leaf->free_count && leaf->rank &&
-         leaf->extents[0] > 1;
+         leaf->extents[0] > 1 && !is_on_tape;
 }
 
 bool row_view_match(const Graph *g, Node *n, uint32_t read_op,
