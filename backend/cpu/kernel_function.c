@@ -101,9 +101,9 @@ static int64_t emit_task_range(Emitter *e, Buffer *out, const char *from,
   buffer_printf(out,
                 "const int64_t %s = %s, %s = row %% %s * %s;\n"
                 "const int64_t %s = %s + %s < %s ? %s + %s : %s;\n"
-                "row /= %s;\n",
+                "(void)%s;\nrow /= %s;\n",
                 count, emit_int(e, blocks), from, count, size, to, from, size,
-                n, from, size, n, count);
+                n, from, size, n, to, count);
   return blocks;
 }
 
