@@ -57,8 +57,10 @@ grep -q '^axon serve: .*nothing.gguf' other || fail "no model: $(cat other)"
 [ $? = 2 ] || fail "--port x: $(cat other)"
 
 # The logits of a text do not depend on others, to the last bit.
-"$AXON" run bits.axn >found 2>&1
-[ "$(sort -u found)" = true ] || fail "other bits: $(cat found)"
+for width in 16 32 64; do # bytes of a vector; the widest one of this processor
+  AXON_VECTOR=$width "$AXON" run bits.axn >found 2>&1
+  [ "$(sort -u found)" = true ] || fail "$width: other bits: $(cat found)"
+done
 
 # Pages are cleared of numbers that are not finite, and no other pages.
 "$AXON" run clear.axn >found 2>&1
