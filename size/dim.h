@@ -127,6 +127,7 @@ Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
 
 /* resolve both with dim_resolve first */
 bool dim_equal(const Dim *a, const Dim *b);
+bool dim_equal_up_to_sign(DimCtx *cx, Dim *a, Dim *b);
 /* true for a constant that fits */
 bool dim_is_int(const Dim *d, int64_t *value);
 bool dim_is_const(const Dim *d);

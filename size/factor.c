@@ -79,7 +79,7 @@ bool dim_has_divisor(const Dim *d, const Dim *divisor) {
 static bool is_remainder_of(DimCtx *cx, Dim *d, Dim *num, Dim *den,
                             const Atom *q) {
   Dim *mod = dim_sub(cx, num, dim_mul(cx, den, q->dim));
-  return dim_equal(d, mod) || dim_equal(d, dim_neg(cx, mod));
+  return dim_equal_up_to_sign(cx, d, mod);
 }
 
 /* Returns x/b if d contains it and the atom x/(b*c), which equals (x/b)/c.

@@ -383,6 +383,10 @@ bool dim_equal(const Dim *a, const Dim *b) {
   return true;
 }
 
+bool dim_equal_up_to_sign(DimCtx *cx, Dim *a, Dim *b) {
+  return dim_equal(a, b) || dim_equal(a, dim_neg(cx, b));
+}
+
 int dim_canonical_cmp(const Dim *a, const Dim *b) {
   for (uint32_t i = 0; i < a->term_count && i < b->term_count; i++) {
     int order = dim_monomial_cmp(a->terms[i].mono, b->terms[i].mono);

@@ -94,6 +94,13 @@ bool assumption_is_condition(const Assumption *f) {
   return f->role != ROLE_UNCONDITIONAL && f->role != ROLE_INDEX_RANGE;
 }
 
+bool assumption_equal(Checker *c, const Assumption *f, const Assumption *g) {
+  Dim *a = dim_resolve(c->dims, f->dim), *b = dim_resolve(c->dims, g->dim);
+  return f->relation == g->relation &&
+         (f->relation == ASSUME_GE ? dim_equal(a, b)
+                                   : dim_equal_up_to_sign(c->dims, a, b));
+}
+
 bool assumption_has_condition(const Assumption *f) {
   while (f && !assumption_is_condition(f))
     f = f->outer;

@@ -301,10 +301,8 @@ static void note_divisor_positive(void *arg, Dim *divisor) {
 
 static bool has_assumption(Checker *c, const Assumption *assumptions,
                            const Assumption *f) {
-  Dim *d = dim_resolve(c->dims, f->dim);
   for (; assumptions; assumptions = assumptions->outer)
-    if (assumptions->relation == f->relation &&
-        dim_equal(dim_resolve(c->dims, assumptions->dim), d))
+    if (assumption_equal(c, assumptions, f))
       return true;
   return false;
 }

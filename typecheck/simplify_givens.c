@@ -152,10 +152,6 @@ static void eliminate_exact_division(Checker *c, Constraints *all,
 
 /* ---- constraints of both branches ---- */
 
-static bool is_equal_up_to_sign(Checker *c, Dim *a, Dim *b) {
-  return dim_equal(a, b) || dim_equal(a, dim_neg(c->dims, b));
-}
-
 /* True if exactly one of two conditions holds: d >= 0 or -d - 1 >= 0, d == 0 or
    d != 0. */
 static bool are_complementary(Checker *c, const Assumption *f,
@@ -165,13 +161,7 @@ static bool are_complementary(Checker *c, const Assumption *f,
   if (f->relation == ASSUME_GE && g->relation == ASSUME_GE)
     return dim_is_int(dim_add(c->dims, a, b), &sum) && sum == -1;
   return f->relation != g->relation && f->relation != ASSUME_GE &&
-         g->relation != ASSUME_GE && is_equal_up_to_sign(c, a, b);
-}
-
-static bool is_same_condition(Checker *c, const Assumption *f,
-                              const Assumption *g) {
-  return f->relation == g->relation &&
-         dim_equal(dim_resolve(c->dims, f->dim), dim_resolve(c->dims, g->dim));
+         g->relation != ASSUME_GE && dim_equal_up_to_sign(c->dims, a, b);
 }
 
 /* The condition of k whose complement o has instead.  NULL if they differ in
@@ -180,7 +170,7 @@ static const Assumption *only_difference(Checker *c, const Constraint *k,
                                          const Constraint *o) {
   const Assumption *f = k->assumptions, *g = o->assumptions, *found = NULL;
   for (; f && g; f = f->outer, g = g->outer) {
-    if (is_same_condition(c, f, g))
+    if (assumption_equal(c, f, g))
       continue;
     if (found || !are_complementary(c, f, g))
       return NULL;

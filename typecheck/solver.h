@@ -43,6 +43,8 @@ void assumption_add_unconditional(Checker *c, Dim *d, bool eq);
 uint32_t control_region_begin(Checker *c);
 void control_region_end(Checker *c, uint32_t outer);
 bool assumption_is_condition(const Assumption *f); /* f may be false */
+/* True if f and g state the same; d == 0 and -d == 0 do. */
+bool assumption_equal(Checker *c, const Assumption *f, const Assumption *g);
 bool assumption_has_condition(const Assumption *f);
 bool assumption_in_scope(const Assumption *chain, const Assumption *outer);
 Verdict assumption_loaded_check_ge0(Checker *c, Dim *d, bool at_least_one);
