@@ -274,11 +274,21 @@ static bool make_cached_plan(PlanExecution *run, uint32_t count,
   return true;
 }
 
+/* True if a node keeps its operands for a reverse pass (node_settle). */
+static bool keeps_operands(const PlanKey *o) {
+  for (uint32_t k = 0; k < o->nodes.len; k++)
+    if (o->nodes.at[k]->tape && o->nodes.at[k]->tape->open)
+      return true;
+  return false;
+}
+
 bool plan_execution_prepare(PlanExecution *run, uint32_t count,
                             Node *const *roots, Fault *fault) {
   Graph *g = run->graph;
   plan_key_build(&run->key, g, count, roots);
-  retain_mapped(run); /* before fusion, which may free leaves of the key */
+  /* Before fusion, which may free nodes of the key. */
+  bool keeps = keeps_operands(&run->key);
+  retain_mapped(run);
   find_files(run);
   CachedPlan *cached_plan = plan_cache_find(g, &run->key);
   g->hot = cached_plan ? cached_plan_count_run(cached_plan, run->expected_runs,
@@ -293,7 +303,7 @@ bool plan_execution_prepare(PlanExecution *run, uint32_t count,
                                         &run->group_count);
   cached_plan_retain_inputs(cached_plan, &run->key);
   run->cached_plan = cached_plan;
-  g->keeps_inputs = run->mapped.len > 0;
+  g->keeps_inputs = keeps || run->mapped.len > 0;
   return true;
 }
 

@@ -226,8 +226,8 @@ typedef struct Graph { /* the deferred work of a session */
                           of earlier runs */
   bool hot;            /* the plans run often, so that even little work is worth
                           compilation */
-  bool keeps_inputs;   /* a run may be undone later, so no input may be
-                          overwritten */
+  bool keeps_inputs;   /* a run may be undone later, or a reverse pass may read
+                          the inputs: none may be overwritten */
   uint32_t loop_depth; /* depth of loops that are being traced */
   uint32_t recording_count; /* number of tapes that record */
   uint32_t reverse_of;      /* of new nodes, while a reverse pass runs; or 0 */
