@@ -138,18 +138,6 @@ static uint32_t lambda_arity(const Core *c) {
   return n + c->param_count;
 }
 
-const void *implicit_key(const ImplicitArg *h) {
-  switch (h->kind) {
-  case IMPLICIT_ELEM:
-    return h->elem.var;
-  case IMPLICIT_DIM:
-    return h->dim_var;
-  case IMPLICIT_SHAPE:
-    return h->shape_var;
-  }
-  return NULL;
-}
-
 const void *size_path_key(const SizePath *b) {
   return b->shape_var ? (const void *)b->shape_var : b->var;
 }
@@ -195,7 +183,7 @@ static void compile_fn(Eval *vm, FunctionState *outer, LetrecGroup *group,
   const Core *outer_lambda = c;
   if (c->kind == CORE_TLAM) {
     for (uint32_t i = 0; i < c->implicit_count; i++)
-      fn_bind(&fn, implicit_key(&c->implicits[i]), slot++);
+      fn_bind(&fn, implicit_var(&c->implicits[i]), slot++);
     if (c->items[0]->kind == CORE_LAM)
       c = c->items[0];
   }

@@ -81,6 +81,19 @@ typedef struct ImplicitArg {
   bool required;       /* IMPLICIT_DIM, parameter: every run needs it */
 } ImplicitArg;
 
+/* The variable of a parameter. */
+static inline const void *implicit_var(const ImplicitArg *h) {
+  switch (h->kind) {
+  case IMPLICIT_ELEM:
+    return h->elem.var;
+  case IMPLICIT_DIM:
+    return h->dim_var;
+  case IMPLICIT_SHAPE:
+    return h->shape_var;
+  }
+  return NULL;
+}
+
 typedef enum CoreKind {
   CORE_NUM,    /* num (text, with sign) as an element of elem; is_float */
   CORE_BOOL,   /* flag */

@@ -96,18 +96,6 @@ static void collect_shape(void *arg, ShapeVar *v) {
   }
 }
 
-static void *implicit_var(const ImplicitArg *h) {
-  switch (h->kind) {
-  case IMPLICIT_ELEM:
-    return h->elem.var;
-  case IMPLICIT_DIM:
-    return h->dim_var;
-  case IMPLICIT_SHAPE:
-    return h->shape_var;
-  }
-  return NULL;
-}
-
 static void collect_instance(ImplicitCollector *n, SchemeInstance *instance,
                              TypeVisitor *v) {
   for (uint32_t i = 0; i < instance->scheme->implicits.len; i++) {
