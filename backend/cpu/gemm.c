@@ -168,33 +168,62 @@ static void emit_micro_kernel_loop(Emitter *e, const GemmTiling *t,
   buffer_puts(out, "}\n");
 }
 
+/* The line of the parameters of a tile from `lda` on, or their names. */
+static const char *tile_sizes(const GemmTiling *t, bool typed) {
+  bool vectorize_channels = t->window && t->window->vectorize_channels;
+  if (!vectorize_channels || !t->window->padding.group_terms)
+    return typed ? "int64_t depth" : "depth";
+  return typed ? "int64_t groups, int64_t group, int64_t row, int64_t taken"
+               : "groups, group, row, taken";
+}
+
+static void emit_micro_kernel_head(Emitter *e, const GemmTiling *t,
+                                   uint32_t loop_index,
+                                   const TileVariant *variant, Buffer *out) {
+  bool vectorize_channels = t->window && t->window->vectorize_channels;
+  const char *of = gemm_load_type(t);
+  const char *last =
+      variant->prefetches
+          ? format(e, ", int64_t each%s,\nconst %s *next",
+                   t->window->padding.group_terms ? "" : ", int64_t apart", of)
+      : variant->is_partial ? ", int64_t columns"
+                            : "";
+  buffer_printf(out,
+                "static __attribute__((noinline)) FUSED void\n"
+                "%s(const %s *a, %s, const %s *b, int64_t ldb,\n"
+                "%s, %s *c, int64_t ldc, int more%s) {\n",
+                tile_function_name(e, t, loop_index, variant), of,
+                vectorize_channels ? "const int32_t *offsets" : "int64_t lda",
+                of, tile_sizes(t, true),
+                gemm_element_type(t->accumulator_dtype), last);
+}
+
+/* Quick compilations replace a tile with prefetches by the same without. */
+static void emit_without_prefetches(Emitter *e, const GemmTiling *t,
+                                    uint32_t loop_index, TileVariant variant,
+                                    Buffer *out) {
+  buffer_puts(out, "#ifdef QUICK\n");
+  emit_micro_kernel_head(e, t, loop_index, &variant, out);
+  variant.prefetches = false;
+  buffer_printf(out,
+                "(void)each, (void)next;\n%s(a, %s, b, ldb, %s, c, ldc, "
+                "more);\n}\n#else\n",
+                tile_function_name(e, t, loop_index, &variant),
+                t->window->vectorize_channels ? "offsets" : "lda",
+                tile_sizes(t, false));
+}
+
 /* c += a * b, or c = a * b, with fused multiply-adds over `depth` terms. */
 static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
                               uint32_t loop_index, TileVariant variant,
                               Buffer *out) {
-  const char *type = gemm_element_type(t->accumulator_dtype),
-             *of = gemm_load_type(t);
-  char v = type[0];
-  bool vectorize_channels = t->window && t->window->vectorize_channels;
+  char v = gemm_element_type(t->accumulator_dtype)[0];
   bool is_micro = t->micro && variant.mr == t->mr && !variant.is_partial &&
                   variant.nr_vectors == t->nr_vectors && !variant.prefetches;
-  const char *accumulate =
-      variant.prefetches
-          ? format(e, ", int64_t each%s,\nconst %s *next",
-                   t->window->padding.group_terms ? "" : ", int64_t apart", of)
-      : variant.is_partial ? ", int64_t columns"
-                           : "";
-  buffer_printf(out,
-                "static __attribute__((noinline)) FUSED void\n"
-                "%s(const %s *a, %s, const %s *b, int64_t ldb,\n"
-                "int64_t %s, %s *c, int64_t ldc, int more%s) {\nFUSING\n",
-                tile_function_name(e, t, loop_index, &variant), of,
-                vectorize_channels ? "const int32_t *offsets" : "int64_t lda",
-                of,
-                vectorize_channels && t->window->padding.group_terms
-                    ? "groups, int64_t group, int64_t row, int64_t taken"
-                    : "depth",
-                type, accumulate);
+  if (variant.prefetches)
+    emit_without_prefetches(e, t, loop_index, variant, out);
+  emit_micro_kernel_head(e, t, loop_index, &variant, out);
+  buffer_puts(out, "FUSING\n");
   if (is_micro) {
     bool by_columns = gemm_rows_are_contiguous(t);
     buffer_printf(out, "%s(a, %s, %s, b, ldb, depth, c, ldc, more);\n}\n",
@@ -209,7 +238,7 @@ static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
                     "v%c_u *const r%u_%u = (v%c_u *)(c + %u * ldc + %u * W);\n"
                     "if (more)\nc%u_%u += *r%u_%u;\n*r%u_%u = c%u_%u;\n",
                     v, i, j, v, i, j, i, j, i, j, i, j, i, j);
-  buffer_puts(out, "}\n");
+  buffer_puts(out, variant.prefetches ? "}\n#endif\n" : "}\n");
 }
 
 /* ---- edges ---- */

@@ -69,6 +69,7 @@ static struct {
   JitObject *buckets[HASH_BUCKETS];
   JitObject *pending; /* WAITING and RUNNING; the first one starts next */
   int running[COMPILE_OPTIMIZED + 1]; /* by level */
+  double quick_end; /* when the last quick compilation ended */
   bool optimizes_always;
   bool detached; /* a child of fork finishes them: jit_detach */
 } jit_objects = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -249,7 +250,10 @@ static void end_compile(JitObject *o, bool succeeded, const char *reason) {
     fail_object(o, reason);
   compile_process_free(o->process);
   o->process = NULL;
-  o->seconds = clock_seconds() - o->seconds;
+  double now = clock_seconds();
+  o->seconds = now - o->seconds;
+  if (o->level == COMPILE_QUICK)
+    jit_objects.quick_end = now;
   finish_object(o, succeeded ? JIT_READY : JIT_FAILED);
 }
 
@@ -265,13 +269,15 @@ static void collect_compile(JitObject *o) {
 }
 
 /* Quick compilations do not wait for the others.  An object whose quick one
- * serves meanwhile waits for all of them: they delay the program, and this does
- * not. */
+ * serves meanwhile waits for all of them, and for those that may follow at
+ * once: they delay the program, and this does not. */
 static bool may_start(const JitObject *o) {
   if (o->state != JIT_WAITING ||
       jit_objects.running[o->level] >= thread_pool_size())
     return false;
   bool is_served = o->quick && o->quick->state == JIT_READY;
+  if (is_served && clock_seconds() - jit_objects.quick_end < JIT_QUICK_PAUSE)
+    return false;
   for (const JitObject *x = jit_objects.pending; is_served && x;
        x = x->list_next)
     if (x->level == COMPILE_QUICK)
