@@ -55,6 +55,10 @@ panel=$(sed -n 's/.*nr=\([0-9]*\).*strip=.*/\1/p' rows.axs | head -1)
 "$AXON" plan --code --stable rows.axn >chosen
 "$AXON" plan --code --stable --schedules rows.axs rows.axn >read
 cmp -s chosen read || fail "other code: $(diff chosen read | head -20)"
+"$AXON" plan --stage specs rows.axn >out
+grep -q 'local[0-9]*\.0\[0\] with max' out || fail "no state: $(cat out)"
+"$AXON" plan --stage lowered rows.axn >out
+grep -q 'for i2.3 by [0-9]* strips less' out || fail "not lowered: $(cat out)"
 for count in 1 3; do
   strip=$((count * panel))
   sed "s/strip=[0-9]*/strip=$strip/" rows.axs >strips.axs
