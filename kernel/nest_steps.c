@@ -94,8 +94,6 @@ static const char *must_precede(const Nest *n, uint32_t x, uint32_t y) {
     return "cannot move outside of tasks";
   if (outer->run == NEST_BLOCK)
     return "cannot move outside of thread blocks";
-  if (outer->run == NEST_STRIP)
-    return "cannot move outside of strips";
   if (inner->run == NEST_LANES)
     return "are lanes, which are innermost";
   if (is_ordered_term(n, x) && is_ordered_term(n, y) && !may_reorder(n->spec))

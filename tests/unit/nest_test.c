@@ -358,7 +358,7 @@ static void test_strips(void **state) {
                 "i2.1 is inside of a loop that is no task");
   expect_strips("tasks i0; unroll i1; tile i2 128; order i2.1, i1; "
                 "strips i2.1; order i1, i2.1",
-                "i1 cannot move outside of strips");
+                "loop 2: strips inside of a loop");
   expect_strips("tasks i0; tasks i1; tile i2 128; strips i2.1; strips i2.1",
                 "i2.1 is no serial loop over tiles: tile it first");
   expect_strips("tile i1 8; strips i1.1",
