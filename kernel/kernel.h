@@ -172,13 +172,11 @@ typedef struct LoopOutput {
    * no later loop reads the output. */
   AffineExpr *local_index;
   int64_t local_elements; /* local elements of one such iteration */
-  /* In strip-mined loops: accumulates over the strips. */
-  bool loop_carried;
-  /* A carried sum that is multiplied by exp (slope * d) if output
-   * rescale_output of loop rescale_loop changes by d. */
-  bool rescaled;
-  uint32_t rescale_loop, rescale_output;
-  double slope;
+  /* The local values are those of the earlier output state_output of loop
+   * state_loop: a reduction is combined with them, and other values replace
+   * them. */
+  bool updates;
+  uint32_t state_loop, state_output;
 } LoopOutput;
 
 /* A bound of an inner axis: at least (is_lower) or at most
@@ -224,6 +222,8 @@ typedef struct LoopNest {
    * finite. */
   bool requires_finite;
   bool strip_mined;         /* online_reduction.c */
+  bool keeps_states;        /* online_states.c: only sets, rescales or checks
+                               states */
   StageKind staging;        /* stage_strided.c */
   uint32_t contiguous_axis; /* of a staging loop: contiguous in memory */
 } LoopNest;
@@ -248,6 +248,10 @@ typedef struct Kernel {
    * is true if trimming skipped iterations that count.  NULL: never. */
   LoopNest *trim_check;
   uint32_t strip_begin, strip_end; /* strip-mined loops: begin .. end - 1 */
+  /* Loops retry_begin .. retry_end - 1, which include the strips, run again if
+   * an output of retry_check is true.  NULL: never. */
+  uint32_t retry_begin, retry_end;
+  LoopNest *retry_check;
   bool exceeds_caches; /* with symbolic sizes: its data exceed all caches */
   /* The schedule made the batch axes of its only matmul inner axes. */
   bool shares_panels;

@@ -12,5 +12,7 @@ Kernel *kernel_copy(const Kernel *from) {
     VEC_PUSH(to->arena, to->loops, loop_clone(to->arena, from->loops.at[j]));
   if (from->trim_check)
     to->trim_check = loop_clone(to->arena, from->trim_check);
+  if (from->retry_check)
+    to->retry_check = loop_clone(to->arena, from->retry_check);
   return to;
 }

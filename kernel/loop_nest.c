@@ -140,7 +140,8 @@ double kernel_local_bytes(const Kernel *k, bool include_scalars) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
       const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
-      if (r->local_index && (include_scalars || r->local_elements > 1))
+      if (r->local_index && !k->loops.at[j]->keeps_states &&
+          (include_scalars || r->local_elements > 1))
         bytes += (double)extent_hint(k->graph, r->local_elements) *
                  dtype_info[r->dtype].bytes;
     }
@@ -151,7 +152,8 @@ double kernel_operation_count(const Kernel *k) {
   double work = 0;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const LoopNest *loop = k->loops.at[j];
-    work += loop->ops.len * loop_iterations_hint(loop, 0, loop->axis_count);
+    if (!loop->keeps_states)
+      work += loop->ops.len * loop_iterations_hint(loop, 0, loop->axis_count);
   }
   return work;
 }

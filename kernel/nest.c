@@ -81,12 +81,16 @@ static bool reduces(const LoopNest *spec) {
   return false;
 }
 
+bool nest_runs_outside(const Nest *n, uint32_t at) {
+  return n->loops[at].run == NEST_TASK || n->loops[at].run == NEST_STRIP;
+}
+
 uint32_t nest_accumulator_depth(const Nest *n) {
   uint32_t depth = 0;
   if (!reduces(n->spec))
     return n->loop_count;
   while (depth < n->loop_count &&
-         (n->loops[depth].run == NEST_TASK ||
+         (nest_runs_outside(n, depth) ||
           !nest_axis_is_reduced(n, n->loops[depth].axis)))
     depth++;
   return depth;

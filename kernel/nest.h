@@ -30,6 +30,7 @@ enum {
 typedef enum NestRun {
   NEST_SERIAL,
   NEST_TASK,   /* one iteration is, or is in, one task */
+  NEST_STRIP,  /* one iteration is a strip, which several loop nests share */
   NEST_UNROLL, /* a constant number of iterations, unrolled */
   NEST_LANES,  /* the lanes of a vector */
   NEST_BLOCK,  /* one iteration is, or is in, one thread block */
@@ -122,6 +123,8 @@ uint32_t nest_interleaved(const Nest *n);
 bool nest_axis_is_reduced(const Nest *n, uint32_t axis);
 /* Returns true if the flattened loops are over the axis or an outer piece. */
 bool nest_axis_is_flattened(const Nest *n, uint32_t axis);
+/* Returns true if loop `at` is one of the kernel: over tasks or strips. */
+bool nest_runs_outside(const Nest *n, uint32_t at);
 /* Index of the first loop inside of the accumulators' scope; loop_count if
  * nothing is reduced. */
 uint32_t nest_accumulator_depth(const Nest *n);

@@ -189,6 +189,22 @@ static const char *tasks(StepContext *c) {
   return NULL;
 }
 
+/* The reductions along strips must have states, so that they continue. */
+static const char *strips(StepContext *c) {
+  Nest *n = c->n;
+  NestLoop *l = &n->loops[c->at];
+  if (l->run != NEST_SERIAL || !nest_piece(n, c->at))
+    return refuse(c, "is no serial loop over tiles: tile it first");
+  if (!n->spec->strip_mined || n->spec->trimmed_axis != l->axis)
+    return refuse(c, "is not the axis that the loop nests of this kernel share "
+                     "in an online reduction");
+  for (uint32_t j = 0; j < c->at; j++)
+    if (n->loops[j].run != NEST_TASK)
+      return refuse(c, "is inside of a loop that is no task");
+  l->run = NEST_STRIP;
+  return NULL;
+}
+
 static const char *lanes(StepContext *c) {
   Nest *n = c->n;
   NestLoop *l = &n->loops[c->at];
@@ -455,6 +471,7 @@ static const char *set_flag(StepContext *c) {
   case STEP_ORDER:
   case STEP_UNROLL:
   case STEP_TASKS:
+  case STEP_STRIPS:
   case STEP_LANES:
   case STEP_PARTS:
   case STEP_RUN:
@@ -493,15 +510,25 @@ void nest_step_add(NestStep *s, uint32_t axis, uint32_t piece) {
 typedef const char *StepFunction(StepContext *c);
 
 static StepFunction *const functions[NEST_STEP_COUNT] = {
-    [STEP_TILE] = tile,         [STEP_ORDER] = order,
-    [STEP_UNROLL] = unroll,     [STEP_TASKS] = tasks,
-    [STEP_LANES] = lanes,       [STEP_PARTS] = parts,
-    [STEP_RUN] = run,           [STEP_POLL] = poll,
-    [STEP_STREAM] = stream,     [STEP_BROADCAST] = set_flag,
-    [STEP_MASKED] = set_flag,   [STEP_FMA] = set_flag,
-    [STEP_EPILOGUE] = set_flag, [STEP_FLATTEN] = flatten,
-    [STEP_BLOCKS] = blocks,     [STEP_THREADS] = threads,
-    [STEP_SHARED] = shared,     [STEP_INTERLEAVE] = interleave,
+    [STEP_TILE] = tile,
+    [STEP_ORDER] = order,
+    [STEP_UNROLL] = unroll,
+    [STEP_TASKS] = tasks,
+    [STEP_STRIPS] = strips,
+    [STEP_LANES] = lanes,
+    [STEP_PARTS] = parts,
+    [STEP_RUN] = run,
+    [STEP_POLL] = poll,
+    [STEP_STREAM] = stream,
+    [STEP_BROADCAST] = set_flag,
+    [STEP_MASKED] = set_flag,
+    [STEP_FMA] = set_flag,
+    [STEP_EPILOGUE] = set_flag,
+    [STEP_FLATTEN] = flatten,
+    [STEP_BLOCKS] = blocks,
+    [STEP_THREADS] = threads,
+    [STEP_SHARED] = shared,
+    [STEP_INTERLEAVE] = interleave,
 };
 
 const char *nest_apply(Nest *n, const NestStep *step) {

@@ -140,6 +140,7 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_TILE:
   case STEP_UNROLL:
   case STEP_TASKS:
+  case STEP_STRIPS:
   case STEP_LANES:
   case STEP_PARTS:
   case STEP_RUN:
@@ -232,6 +233,8 @@ static const char *run_word(const NestLoop *l) {
     break;
   case NEST_TASK:
     return " tasks";
+  case NEST_STRIP:
+    return " strips";
   case NEST_UNROLL:
     return " unroll";
   case NEST_LANES:

@@ -52,6 +52,27 @@ static const char *check_flattened(const Nest *n) {
   return NULL;
 }
 
+/* The sums of a strip continue in the next one. */
+static const char *check_strips(const Nest *n) {
+  const LoopNest *spec = n->spec;
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    if (n->loops[j].run != NEST_STRIP)
+      continue;
+    if (!spec->strip_mined || spec->trimmed_axis != n->loops[j].axis)
+      return arena_printf(n->arena, "loop %u: strips of an axis without them",
+                          j);
+    if (j && n->loops[j - 1].run != NEST_TASK)
+      return arena_printf(n->arena, "loop %u: strips inside of a loop", j);
+    for (uint32_t i = 0; i < spec->outputs.len; i++)
+      if (nest_axis_is_reduced(n, n->loops[j].axis) &&
+          spec->outputs.at[i].reduce != PRIM_NONE &&
+          !spec->outputs.at[i].updates)
+        return arena_printf(
+            n->arena, "loop %u: output %u has no state for its strips", j, i);
+  }
+  return NULL;
+}
+
 static const char *check_runs(const Nest *n) {
   bool in_task = true, in_block = true;
   for (uint32_t j = 0; j < n->loop_count; j++) {
@@ -63,8 +84,8 @@ static const char *check_runs(const Nest *n) {
       return arena_printf(n->arena, "loop %u: a block inside of a loop", j);
     in_task &= l->run == NEST_TASK;
     in_block &= l->run == NEST_BLOCK;
-    if (l->run != NEST_SERIAL && l->run != NEST_TASK && l->run != NEST_BLOCK &&
-        !l->count)
+    if (l->run != NEST_SERIAL && l->run != NEST_BLOCK &&
+        !nest_runs_outside(n, j) && !l->count)
       return arena_printf(n->arena, "loop %u: not a number of iterations", j);
     if (l->run == NEST_LANES && j + 1 != n->loop_count)
       return arena_printf(n->arena, "loop %u: lanes that are not innermost", j);
@@ -110,6 +131,7 @@ const char *nest_verify(const Nest *n) {
   error = error ? error : check_pieces(n);
   error = error ? error : check_flattened(n);
   error = error ? error : check_interleaved(n);
+  error = error ? error : check_strips(n);
   return error ? error : check_runs(n);
 }
 

@@ -9,10 +9,12 @@
  *
  * The condition is algebraic: each value that depends on m does so by a factor
  * exp (slope * m).  Multiples and sums of such values keep this property.
+ * online_states.c adds the loops that keep the sums.
  *
  * A loop that accumulates along the rows adds the part of a strip to memory.
  *
  * The main entry point is kernel_strip_mine. */
+#include "kernel/online_reduction.h"
 #include "kernel/verify.h"
 
 #include "support/arena.h"
@@ -20,7 +22,12 @@
 
 #include <string.h>
 
-enum { NO_AXIS = UINT32_MAX };
+enum {
+  NO_AXIS = UINT32_MAX,
+  MAX_LOOPS = 64,      /* backend/emit/emit.h: MAX_KERNEL_LOOPS */
+  LOOPS_PER_STATE = 4, /* first value, two rescalings, test */
+  LOOPS_OF_SCALE = 3,
+};
 
 /* How a value depends on the extreme m. */
 typedef enum DependenceKind {
@@ -44,6 +51,7 @@ typedef struct StripMiner {
   ExtremeDependence **dependences; /* for each of these loops and its ops */
   uint32_t extreme_loop, extreme_output; /* the output that is the extreme m */
   bool has_extreme;
+  uint32_t state_count; /* outputs that continue from strip to strip */
 } StripMiner;
 
 static uint32_t strip_axis(const StripMiner *p, uint32_t loop) {
@@ -259,6 +267,7 @@ static bool add_loop(StripMiner *p, uint32_t at, uint32_t axis) {
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
     const LoopOutput *r = &loop->outputs.at[j];
     bool has_axis = loop_output_has_axis(loop, r, axis);
+    p->state_count += !has_axis;
     if ((r->global_index && !(has_axis && p->kernel->accumulated_axes)) ||
         (!has_axis && (!r->local_index || !is_rescalable(p, at, r))))
       return false;
@@ -513,7 +522,9 @@ static bool match_copy(StripMiner *p, const Kernel *from, bool defers) {
   p->first_loop = first_strip_loop(k);
   p->axes = NEW_ARRAY(k->arena, uint32_t, k->loops.len);
   p->dependences = NEW_ARRAY(k->arena, ExtremeDependence *, k->loops.len);
-  return find_strip_loops(p) && rescaling_is_stable(p);
+  return find_strip_loops(p) && rescaling_is_stable(p) &&
+         k->loops.len + LOOPS_PER_STATE * p->state_count + LOOPS_OF_SCALE <=
+             MAX_LOOPS;
 }
 
 static bool match_strip_mining(StripMiner *p, const Kernel *k) {
@@ -530,32 +541,40 @@ bool kernel_can_strip_mine(const Kernel *k, int64_t *length) {
   return true;
 }
 
+/* The reductions of a loop along its strips. */
+static void add_states(StripMiner *p, uint32_t loop_index,
+                       OnlineStates *online) {
+  const LoopNest *loop = p->kernel->loops.at[loop_index];
+  for (uint32_t i = 0; i < loop->outputs.len; i++) {
+    const LoopOutput *r = &loop->outputs.at[i];
+    ExtremeDependence dependence = dependence_of(p, loop_index, r->value_op);
+    OnlineState s = {.loop = loop_index,
+                     .output = i,
+                     .is_scaled = dependence.kind == SCALED,
+                     .slope = dependence.slope};
+    if (!loop_output_has_axis(loop, r, loop->trimmed_axis))
+      VEC_PUSH(p->arena, online->states, s);
+  }
+}
+
 bool kernel_strip_mine(Kernel *k) {
   StripMiner p;
   if (k->strip_end)
     return true;
   if (!match_strip_mining(&p, k))
     return false;
+  OnlineStates online = {.strip_begin = p.first_loop,
+                         .strip_end = p.end_loop,
+                         .extreme_loop = p.extreme_loop,
+                         .extreme_output = p.extreme_output};
   k->loops = p.kernel->loops;
   k->trim_check = p.kernel->trim_check;
-  k->strip_begin = p.first_loop;
-  k->strip_end = p.end_loop;
   for (uint32_t j = p.first_loop; j < p.end_loop; j++) {
-    LoopNest *loop = k->loops.at[j];
-    loop->trimmed_axis = strip_axis(&p, j);
-    loop->strip_mined = true;
-    for (uint32_t i = 0; i < loop->outputs.len; i++) {
-      LoopOutput *r = &loop->outputs.at[i];
-      ExtremeDependence dependence = dependence_of(&p, j, r->value_op);
-      if (loop_output_has_axis(loop, r, loop->trimmed_axis))
-        continue;
-      r->loop_carried = true;
-      r->rescaled = dependence.kind == SCALED;
-      r->slope = dependence.slope;
-      r->rescale_loop = p.extreme_loop;
-      r->rescale_output = p.extreme_output;
-    }
+    k->loops.at[j]->trimmed_axis = strip_axis(&p, j);
+    k->loops.at[j]->strip_mined = true;
+    add_states(&p, j, &online);
   }
+  kernel_add_online_states(k, &online);
   kernel_verify_after(k, "strip mining");
   return true;
 }

@@ -79,9 +79,12 @@ void kernel_print_output(Buffer *out, const LoopOutput *r,
     buffer_puts(out, r->local_index ? "], " : "] = ");
   }
   if (r->local_index) {
-    buffer_puts(out, "local[");
+    if (r->updates)
+      buffer_printf(out, "local%u.%u[", r->state_loop, r->state_output);
+    else
+      buffer_puts(out, "local[");
     kernel_print_affine(out, r->local_index, names);
-    buffer_puts(out, "] = ");
+    buffer_puts(out, r->updates && r->reduce != PRIM_NONE ? "] with " : "] = ");
   }
   if (r->reduce != PRIM_NONE)
     buffer_printf(out, "%s ", prim_info[r->reduce].name);

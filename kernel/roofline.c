@@ -80,6 +80,8 @@ Cost kernel_cost(const Kernel *k) {
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const LoopNest *loop = k->loops.at[j];
     double before = cost.other_ops;
+    if (loop->keeps_states)
+      continue;
     count_ops(&cost, loop, loop_op_vars(k->arena, loop), input_elements);
     count_outputs(&cost, loop);
     if (loop_is_contraction(loop)) {

@@ -223,6 +223,25 @@ static bool check_place(const Verifier *v, const AffineExpr *x, int64_t count,
   return check_range(v, x, count, output, where);
 }
 
+/* An output that updates local values has them in the same places. */
+static bool check_update(const Verifier *v, uint32_t at) {
+  const LoopOutput *r = &v->loop->outputs.at[at];
+  if (!v->kernel || r->state_loop >= v->loop_index)
+    return fail(v, "output %u updates values of loop %u before it runs", at,
+                r->state_loop);
+  const LoopNest *source = v->kernel->loops.at[r->state_loop];
+  const LoopOutput *state = r->state_output < source->outputs.len
+                                ? &source->outputs.at[r->state_output]
+                                : NULL;
+  if (!state || !r->local_index || !state->local_index || state->updates ||
+      state->dtype != r->dtype || state->local_elements != r->local_elements)
+    return fail(v,
+                "output %u updates output %u of loop %u, which is no such "
+                "state",
+                at, r->state_output, r->state_loop);
+  return true;
+}
+
 static bool check_output(const Verifier *v, uint32_t at) {
   const LoopOutput *r = &v->loop->outputs.at[at];
   if (r->value_op >= v->loop->ops.len)
@@ -237,9 +256,8 @@ static bool check_output(const Verifier *v, uint32_t at) {
       !check_place(v, r->global_index, node_element_count(r->node), at,
                    "tensor"))
     return false;
-  if (r->rescaled && (!v->kernel || r->rescale_loop >= v->loop_index))
-    return fail(v, "output %u is rescaled by loop %u before it runs", at,
-                r->rescale_loop);
+  if (r->updates && !check_update(v, at))
+    return false;
   return !r->local_index ||
          check_place(v, r->local_index, r->local_elements, at, "local values");
 }
@@ -295,13 +313,23 @@ bool kernel_verify(const Kernel *k, Buffer *message) {
   if (k->strip_begin > k->strip_end || k->strip_end > k->loops.len)
     return fail(&v, "loops %u to %u of %u are strip-mined", k->strip_begin,
                 k->strip_end, k->loops.len);
+  if (k->strip_end &&
+      (k->retry_begin > k->strip_begin || k->retry_end < k->strip_end ||
+       k->retry_end > k->loops.len))
+    return fail(&v, "loops %u to %u run again, and the strips are %u to %u",
+                k->retry_begin, k->retry_end, k->strip_begin, k->strip_end);
   for (; v.loop_index < k->loops.len; v.loop_index++) {
     v.loop = k->loops.at[v.loop_index];
     if (!check_loop(&v))
       return false;
   }
-  v.loop = k->trim_check;
-  return !v.loop || check_loop(&v);
+  const LoopNest *checks[2] = {k->trim_check, k->retry_check};
+  for (uint32_t j = 0; j < 2; j++) {
+    v.loop = checks[j];
+    if (v.loop && !check_loop(&v))
+      return false;
+  }
+  return true;
 }
 
 /* ---- after passes ---- */

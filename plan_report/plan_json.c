@@ -27,6 +27,8 @@ static void put_loops(Buffer *out, const PlanKernel *k) {
   json_open(out, "loops", '[');
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const PlanLoop *l = &k->loops.at[j];
+    if (l->keeps_states)
+      continue;
     json_open(out, NULL, '{');
     json_string_field(out, "does", l->operation);
     json_string_field(out, "each", l->spatial_extents);

@@ -131,6 +131,7 @@ static void add_loops(const PlanRecorder *recorder, Arena *arena,
     l.reduction_extents = extents_text(arena, loop->extents, loop->spatial_axes,
                                        loop->axis_count);
     l.operation = operation_text(arena, loop);
+    l.keeps_states = loop->keeps_states;
     VEC_PUSH(arena, to->loops, l);
   }
   if (k->loops.len)

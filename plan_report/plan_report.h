@@ -28,6 +28,7 @@ typedef struct PlanLoop {
                                   axes: "1024", or "" */
   const char *reduction_extents; /* extents of reduction axes, or "" */
   const char *operation;         /* "sum of exp, -" */
+  bool keeps_states;             /* LoopNest.keeps_states: not shown */
 } PlanLoop;
 
 typedef enum ValueStorage {

@@ -155,7 +155,7 @@ static int operation_width(const PlanKernel *k) {
   for (uint32_t j = 0; j < k->loops.len; j++) {
     Buffer text = {0};
     int w = put_operation(&text, &k->loops.at[j]);
-    width = w > width ? w : width;
+    width = w > width && !k->loops.at[j].keeps_states ? w : width;
     buffer_free(&text);
   }
   return width;
@@ -163,7 +163,7 @@ static int operation_width(const PlanKernel *k) {
 
 /* Source locations are in a column of their own if there is space. */
 static void put_loop(Buffer *out, const PlanStyle *s, const PlanKernel *k,
-                     const PlanLoop *l, int width) {
+                     const PlanLoop *l, bool is_first, int width) {
   Buffer text = {0};
   int used = put_operation(&text, l);
   int available = MAX_COLUMNS - INDENT_COLUMNS - LABEL_COLUMNS - width - 5;
@@ -173,8 +173,8 @@ static void put_loop(Buffer *out, const PlanStyle *s, const PlanKernel *k,
   }
   /* its columns are aligned, so put_line is not used */
   buffer_printf(out, "%*s%s%-*s%s%s\n", INDENT_COLUMNS, "", ansi_style(s, DIM),
-                LABEL_COLUMNS, l == k->loops.at ? "loops" : "",
-                ansi_style(s, PLAIN), text.text);
+                LABEL_COLUMNS, is_first ? "loops" : "", ansi_style(s, PLAIN),
+                text.text);
   buffer_free(&text);
 }
 
@@ -401,8 +401,13 @@ static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
   if (!k->is_alias) {
     put_parallel_extents(out, s, k);
     int width = operation_width(k);
-    for (uint32_t j = 0; j < k->loops.len; j++)
-      put_loop(out, s, k, &k->loops.at[j], width);
+    bool is_first = true;
+    for (uint32_t j = 0; j < k->loops.len; j++) {
+      if (k->loops.at[j].keeps_states)
+        continue;
+      put_loop(out, s, k, &k->loops.at[j], is_first, width);
+      is_first = false;
+    }
     put_values_of(out, s, k, VALUE_INLINED, "fused", "never written to memory");
     put_values_of(out, s, k, VALUE_LOCAL, "local",
                   "held in registers or cache");

@@ -37,6 +37,42 @@ while IFS='|' read -r schedule message; do
     fail "\`$schedule\` has no place: $(head -3 out)"
 done <"$here/tests/schedules/refused_gemm"
 
+# ---- strips that loop nests share ----
+cat >rows.axn <<'END'
+val q = normal (key 1) [3, 200, 8]
+val k = normal (key 2) [3, 6001, 8]
+val v = normal (key 3) [3, 6001, 9]
+fun hide x = for b < 3, i < 200, j < 6001 =>
+  if j < 900 + 30 * i then x.[b, i, j] else -inf
+do print (softmax (hide (q @ transpose k)) @ v,
+          logsumexp ~axis:-1 (q @ transpose k))
+END
+export AXON_VERIFY=1
+"$AXON" rows.axn >whole || fail 'rows.axn'
+"$AXON" plan --schedule rows.axn >rows.axs
+panel=$(sed -n 's/.*nr=\([0-9]*\).*strip=.*/\1/p' rows.axs | head -1)
+[ "${panel:-0}" -gt 0 ] || fail "no strips: $(cat rows.axs)"
+"$AXON" plan --code --stable rows.axn >chosen
+"$AXON" plan --code --stable --schedules rows.axs rows.axn >read
+cmp -s chosen read || fail "other code: $(diff chosen read | head -20)"
+"$AXON" plan --stage specs rows.axn >out
+grep -q 'local[0-9]*\.0\[0\] with max' out || fail "no state: $(cat out)"
+"$AXON" plan --stage lowered rows.axn >out
+grep -q 'for i2.3 by [0-9]* strips less' out || fail "not lowered: $(cat out)"
+for count in 1 3; do
+  strip=$((count * panel))
+  sed "s/strip=[0-9]*/strip=$strip/" rows.axs >strips.axs
+  "$AXON" plan --stage nest --schedules strips.axs rows.axn >out
+  grep -q "by $strip strips less" out || fail "no strips of $strip: $(cat out)"
+  "$AXON" --schedules strips.axs rows.axn >got 2>errors
+  awk -f "$here/tests/close.awk" whole got || fail "strips of $strip"
+  [ -s errors ] && fail "strips of $strip: $(cat errors)"
+done
+sed "s/strip=[0-9]*/strip=$((panel + 1))/" rows.axs >strips.axs
+"$AXON" plan --schedules strips.axs rows.axn >out 2>&1 && fail 'strips'
+grep -q "strip=$((panel + 1)) is not possible: it would be $panel" out ||
+  fail "strips of panels: $(cat out)"
+
 # ---- random fields ----
 refused=0 first=${1:-1} count=${2:-40}
 for ((seed = first; seed < first + count; seed++)); do

@@ -43,13 +43,13 @@ rest+='|eval/host_call.c|eval/higher_order_prims.c|eval/force.c'
 rest+='|eval/pointwise_prims.c'
 complain 'a default label' '^ *default:' "$tokens|$rest"
 
-# The row maximum in attention, and conjunctions: of the conditions of a `for`,
-# and of equal elements.
+# The row maximum in attention; conjunctions, of the conditions of a `for` and
+# of equal elements; a test of all elements of a state.
 complain 'a reduction by name' \
   'PRIM_(PROD|MAX|MIN|ANY|ALL|XOR|ARGMAX|ARGMIN)\b' \
   'backend/cuda/match_exp_sum.c|backend/cuda/attention_analysis.c|'\
 'backend/cuda/attention_pass.c|kernel/match_attention.c|tensor/guard.c|'\
-'eval/compare_prims.c'
+'eval/compare_prims.c|kernel/online_states.c'
 
 # Contractions, moments and attention are sums of products.
 sums='backend/cuda/emit_kernel.c|backend/cuda/match_exp_sum.c'

@@ -35,7 +35,7 @@ FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
 # kernel that they are for.
 CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
          "interleave": "fma", "interleave_kept": "stage", "gemm": "by gemm", "micro": "by gemm", "micro_conv": "by gemm",
-         "softmax": "", "blur": "stream", "argmax": ""}
+         "softmax": "", "strips": "strip=", "blur": "stream", "argmax": ""}
 ON_GPU = ["--target", "cuda:sm_90a"]
 
 

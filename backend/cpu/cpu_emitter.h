@@ -58,21 +58,11 @@ void emit_trim_bounds(Emitter *e, Buffer *out);
  * again untrimmed. */
 bool kernel_may_run_untrimmed(const Kernel *k);
 bool loop_is_trimmed(const LoopNest *loop, uint32_t v);
-/* missed |= the trim check of the kernel */
-void emit_trim_check(Emitter *e, Buffer *out);
-
-/* ---- online_reduction.c ---- */
-
-/* Emits loops from .. to - 1 of the kernel. */
-typedef void EmitLoops(Emitter *e, Buffer *out, uint32_t from, uint32_t to);
-/* Emits all loops of the kernel, the strip-mined ones as an online
- * reduction. */
-void emit_online_reduction(Emitter *e, Buffer *out, EmitLoops *loops);
-/* Combines x, from the current strip, with the loop-carried value `to`. */
-void emit_online_update(Emitter *e, Buffer *out, const LoopOutput *r,
-                        const char *to, const char *x);
-/* Rescales the carried values that depend on the loop's running maxima. */
-void emit_online_rescale(Emitter *e, Buffer *out, uint32_t loop);
+/* Opens the loop over the strips, and declares the part of each loop. */
+void emit_strips_begin(Emitter *e, Buffer *out);
+/* flag |= each output of a check */
+void emit_loop_check(Emitter *e, Buffer *out, const LoopNest *check,
+                     const char *flag);
 
 /* ---- arg_reduction.c ---- */
 

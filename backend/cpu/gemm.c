@@ -634,7 +634,7 @@ static void emit_mc_kc_loops(Emitter *e, const GemmTiling *t,
              *right = trims_columns ? "right" : "n1";
   bool is_trimmed =
       t->hoists_packing && loop_is_trimmed(loop, loop->spatial_axes);
-  bool carried = loop->outputs.at[0].loop_carried || loop->accumulated_axes;
+  bool carried = loop->outputs.at[0].updates || loop->accumulated_axes;
   const char *accumulate = carried ? "1" : format(e, "k0 != %s", start);
   const char *kc = emit_int(e, t->kc), *mc = emit_int(e, t->mc);
   buffer_printf(out,

@@ -31,8 +31,9 @@ const GemmFields *gemm_fields_set(const Schedule *s, uint32_t loop) {
 
 /* ---- the fields of a schedule ---- */
 
-static bool is_first_gemm(const Schedule *s, uint32_t loop) {
-  for (uint32_t j = 0; j < loop; j++)
+/* True for the first matmul among loops from .. loop. */
+static bool is_first_gemm(const Schedule *s, uint32_t from, uint32_t loop) {
+  for (uint32_t j = from; j < loop; j++)
     if (s->gemm_tilings->by_loop[j].is_gemm)
       return false;
   return true;
@@ -49,10 +50,12 @@ static GemmFields fields_of(const Kernel *k, const Schedule *s, uint32_t loop) {
     f.of[GEMM_ROWS] = s->row_task_count ? 0 : s->task_height;
     f.of[GEMM_COLUMNS] = s->last_axis_block;
     f.of[GEMM_IMAGE_ROWS] = s->task_image_rows;
-  } else if (s->task_kind == TASK_ROWS && is_first_gemm(s, loop)) {
+  } else if (s->task_kind == TASK_ROWS && is_first_gemm(s, 0, loop)) {
     f.of[GEMM_ROWS] = s->last_axis_block;
     f.of[GEMM_SPAN] = t->shares_panels ? 0 : s->last_axis_span;
   }
+  if (k->loops.at[loop]->strip_mined && is_first_gemm(s, k->strip_begin, loop))
+    f.of[GEMM_STRIP] = s->strip_length;
   if (t->window)
     f.of[GEMM_ALONG] = t->window->vectorize_channels ? GEMM_ALONG_CHANNELS
                                                      : GEMM_ALONG_POSITIONS;

@@ -472,7 +472,7 @@ static double local_bytes(const GemmChooser *c) {
   double bytes = kernel_local_bytes(c->k, false);
   for (uint32_t j = c->k->strip_begin; j < c->k->strip_end; j++) {
     const LoopNest *loop = c->k->loops.at[j];
-    for (uint32_t i = 0; i < loop->outputs.len; i++) {
+    for (uint32_t i = 0; loop->strip_mined && i < loop->outputs.len; i++) {
       const LoopOutput *r = &loop->outputs.at[i];
       if (r->local_index && loop_output_has_axis(loop, r, loop->trimmed_axis))
         bytes -= (double)(extent_hint(loop->graph, r->local_elements) -
@@ -733,6 +733,17 @@ static int64_t panel_columns(const GemmChooser *c, uint32_t loop_index) {
          c->s->width;
 }
 
+/* The strips have whole panels of the first matmul in them. */
+static void choose_strip_length(GemmChooser *c) {
+  uint32_t first = c->k->strip_begin;
+  while (!c->is_product[first])
+    first++;
+  int64_t set = gemm_fields_set(c->s, first)->of[GEMM_STRIP],
+          length = set ? set : STRIP_ELEMENTS, panel = panel_columns(c, first);
+  length -= length % panel;
+  c->s->strip_length = length ? length : panel;
+}
+
 /* Row blocks of one run that use all of an operand with columns along axis n:
  * blocks of `rows` rows of all matmuls. */
 static double row_block_count(const GemmChooser *c, uint32_t n, double rows) {
@@ -807,11 +818,8 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
     choose_all_prepacking(c);
     return true;
   }
-  uint32_t first = k->strip_begin;
-  while (s->strip_length && !c->is_product[first])
-    first++;
-  if (s->strip_length) /* whole panels of the first matmul */
-    s->strip_length -= s->strip_length % panel_columns(c, first);
+  if (s->strip_length)
+    choose_strip_length(c);
   if (s->task_kind == TASK_TILE)
     choose_tile_sizes(c, &s->gemm_tilings->by_loop[0]);
   else if (c->k->shares_panels)

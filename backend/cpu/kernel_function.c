@@ -43,13 +43,28 @@ static int64_t task_points(Emitter *e) {
   return 1;
 }
 
+static bool merges_batch(const Emitter *e, uint32_t loop_index) {
+  const GemmTilings *t = e->cpu->schedule->gemm_tilings;
+  return t && t->by_loop[loop_index].is_gemm &&
+         gemm_merges_batch(&t->by_loop[loop_index]);
+}
+
+/* Returns true if a product of merged batches writes the local values of a
+ * loop. */
+static bool is_merged_batch(const Emitter *e, uint32_t loop_index) {
+  for (uint32_t j = loop_index + 1; j < e->kernel->loops.len; j++) {
+    const LoopOutput *r = &e->kernel->loops.at[j]->outputs.at[0];
+    if (r->updates && r->state_loop == loop_index && merges_batch(e, j))
+      return true;
+  }
+  return merges_batch(e, loop_index);
+}
+
 /* Returns true if rows of a local buffer are padded, so that they map to
  * different cache sets. */
 static bool pads_rows(const Emitter *e, uint32_t loop_index, int64_t size) {
-  const GemmTilings *t = e->cpu->schedule->gemm_tilings;
-  bool merges_batch = t && t->by_loop[loop_index].is_gemm &&
-                      gemm_merges_batch(&t->by_loop[loop_index]);
-  return e->cpu->schedule->task_kind == TASK_ROWS && !merges_batch &&
+  return e->cpu->schedule->task_kind == TASK_ROWS &&
+         !is_merged_batch(e, loop_index) &&
          extent_hint(e->kernel->graph, size) >= MIN_PADDED_ROW;
 }
 
@@ -62,6 +77,10 @@ static void emit_local_buffers(Emitter *e, Buffer *out) {
       LocalBuffer *l = &e->function.locals[j][i];
       if (!r->local_index || e->cpu->epilogue[j])
         continue;
+      if (r->updates) {
+        *l = e->function.locals[r->state_loop][r->state_output];
+        continue;
+      }
       l->id = e->next_id++;
       l->strip_mined = loop->strip_mined &&
                        loop_output_has_axis(loop, r, loop->trimmed_axis);
@@ -70,8 +89,6 @@ static void emit_local_buffers(Emitter *e, Buffer *out) {
       l->jammed = points > 0;
       int64_t size =
           l->strip_mined ? e->cpu->schedule->strip_length : r->local_elements;
-      if (r->loop_carried && prim_is_extreme(r->reduce))
-        size = 2; /* online_reduction.c */
       if (pads_rows(e, j, size))
         size = emit_extent_add(e, size, ROW_PADDING_ELEMENTS);
       l->point_elements = emit_int(e, size);
@@ -239,11 +256,33 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
   }
 }
 
-static void emit_row_trim_check(Emitter *e, Buffer *out) {
+/* Evaluates a check for each row of a task. */
+static void emit_row_check(Emitter *e, Buffer *out, const LoopNest *check,
+                           const char *flag) {
   uint32_t v = e->kernel->parallel_axes - 1;
   if (e->cpu->schedule->task_kind == TASK_ROWS)
     buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++)\n", v, v, v);
-  emit_trim_check(e, out);
+  emit_loop_check(e, out, check, flag);
+}
+
+/* Runs the loops of an online reduction strip by strip, and all of it again if
+ * the check fails. */
+static void emit_strip_mined_loops(Emitter *e, Buffer *out) {
+  const Kernel *k = e->kernel;
+  emit_loops(e, out, 0, k->retry_begin);
+  if (k->retry_check)
+    buffer_puts(out, "for (int again = 0, retry = 1; retry; again = 1) {\n");
+  emit_loops(e, out, k->retry_begin, k->strip_begin);
+  emit_strips_begin(e, out);
+  emit_loops(e, out, k->strip_begin, k->strip_end);
+  buffer_puts(out, "}\n");
+  emit_loops(e, out, k->strip_end, k->retry_end);
+  if (k->retry_check) {
+    buffer_puts(out, "retry = 0;\n");
+    emit_row_check(e, out, k->retry_check, "retry");
+    buffer_puts(out, "retry &= !again;\n}\n");
+  }
+  emit_loops(e, out, k->retry_end, k->loops.len);
 }
 
 /* Runs the trimmed loops, and again untrimmed if the trim check fails.  If
@@ -255,7 +294,7 @@ static void emit_trimmed_loops(Emitter *e, Buffer *out) {
   bool runs_again = k->trim_check && !k->accumulated_axes;
   if (k->trim_check && !runs_again) {
     buffer_puts(out, "int missed = 0;\n");
-    emit_row_trim_check(e, out);
+    emit_row_check(e, out, k->trim_check, "missed");
     buffer_printf(out, "const int whole = %s | missed;\n", has_nonfinite);
   } else if (runs_again)
     buffer_printf(out,
@@ -266,12 +305,12 @@ static void emit_trimmed_loops(Emitter *e, Buffer *out) {
     buffer_printf(out, "const int whole = %s;\n", has_nonfinite);
   emit_trim_bounds(e, out);
   if (e->cpu->schedule->strip_length)
-    emit_online_reduction(e, out, emit_loops);
+    emit_strip_mined_loops(e, out);
   else
     emit_loops(e, out, 0, k->loops.len);
   if (!runs_again)
     return;
-  emit_row_trim_check(e, out);
+  emit_row_check(e, out, k->trim_check, "missed");
   buffer_puts(out, "missed &= !whole;\n}\n");
 }
 

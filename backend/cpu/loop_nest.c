@@ -17,7 +17,6 @@ void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at) {
   }
   e->cpu->jammed_rows = nest_jammed_rows(n);
   emit_nest(e, out, at, n, e->cpu->epilogue[at]);
-  emit_online_rescale(e, out, at);
   if (e->cpu->jammed_rows)
     unroll_and_jam_bind_locals(e, out, false);
   e->cpu->jammed_rows = 0;

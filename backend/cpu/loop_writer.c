@@ -255,10 +255,20 @@ Dtype accumulator_stored_dtype(const Emitter *e, const Accumulator *f) {
                                            : f->output->dtype;
 }
 
+/* Combines x with the stored state of a reduction. */
+static void emit_combined_store(Emitter *e, Buffer *out, const Accumulator *f,
+                                const char *x) {
+  char class = accumulator_final_class(f);
+  const char *type = memory_type(f->output->dtype);
+  buffer_printf(out, "{ %s *const s = %s;\nconst %s x = %s;\n*s = (%s)%s; }\n",
+                type, f->local_address, scalar_type(class), x, type,
+                emit_combine(e, f->op, class, false, "*s", "x"));
+}
+
 void emit_scalar_output(Emitter *e, Buffer *out, const Accumulator *f,
                         const char *x) {
-  if (f->output->loop_carried) {
-    emit_online_update(e, out, f->output, f->local_address, x);
+  if (f->output->updates && f->op != PRIM_NONE) {
+    emit_combined_store(e, out, f, x);
     return;
   }
   emit_scalar_store(e, out, accumulator_stored_dtype(e, f), f->out_address, x);

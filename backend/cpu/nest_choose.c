@@ -47,6 +47,20 @@ static void order_tasks(NestChoice *c) {
   nest_build_order(&c->builder, &order);
 }
 
+/* Divides an axis that is not parallel among tasks or strips. */
+static void divide_axis(NestChoice *c, uint32_t v, int64_t size,
+                        NestStepKind step) {
+  const Nest *n = c->builder.nest;
+  NestStep order = {.kind = STEP_ORDER};
+  nest_build_step(&c->builder, STEP_TILE, v, 0, size, TAIL_LESS);
+  nest_step_add(&order, v, 1);
+  for (uint32_t j = c->loop->parallel_axes; j < n->loop_count; j++)
+    if (!(n->loops[j].axis == v && nest_piece(n, j) == 1))
+      nest_step_add(&order, n->loops[j].axis, nest_piece(n, j));
+  nest_build_order(&c->builder, &order);
+  nest_build_step(&c->builder, step, v, 1, 0, TAIL_LESS);
+}
+
 /* Other parallel axes have one iteration in a task.  Blocks whose size is not
  * constant are tiles of an unknown number of iterations. */
 static void choose_tasks(NestChoice *c) {
@@ -63,19 +77,10 @@ static void choose_tasks(NestChoice *c) {
     nest_build_step(&c->builder, STEP_TASKS, v, task_block(c, v) ? 1 : 0, 0,
                     TAIL_LESS);
   uint32_t first = loop->spatial_axes;
-  if (!c->schedule->reduction_chunk || loop->axis_count == first)
-    return;
-  nest_build_step(&c->builder, STEP_TILE, first, 0,
-                  c->schedule->reduction_chunk, TAIL_LESS);
-  NestStep order = {.kind = STEP_ORDER};
-  nest_step_add(&order, first, 1);
-  for (uint32_t j = loop->parallel_axes; j < c->builder.nest->loop_count; j++)
-    if (!(c->builder.nest->loops[j].axis == first &&
-          nest_piece(c->builder.nest, j) == 1))
-      nest_step_add(&order, c->builder.nest->loops[j].axis,
-                    nest_piece(c->builder.nest, j));
-  nest_build_order(&c->builder, &order);
-  nest_build_step(&c->builder, STEP_TASKS, first, 1, 0, TAIL_LESS);
+  if (c->schedule->reduction_chunk && loop->axis_count > first)
+    divide_axis(c, first, c->schedule->reduction_chunk, STEP_TASKS);
+  if (c->schedule->strip_length && loop->strip_mined)
+    divide_axis(c, loop->trimmed_axis, c->schedule->strip_length, STEP_STRIPS);
 }
 
 /* Orders the loops in a task: other axes, then the vectors. */

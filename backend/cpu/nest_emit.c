@@ -446,7 +446,7 @@ void nest_write_loops(NestWriter *w, uint32_t depth, const NestState *s) {
     write_sums(w, depth, s);
   } else if (depth == n->loop_count) {
     emit_append(w->out, &w->codes[s->code].text[0]);
-  } else if (n->loops[depth].run == NEST_TASK ||
+  } else if (nest_runs_outside(n, depth) ||
              (s->code != NEST_BODY &&
               nest_axis_is_reduced(n, n->loops[depth].axis))) {
     nest_write_loops(w, depth + 1, s);
@@ -463,7 +463,7 @@ static uint32_t index_order(const Nest *n, uint32_t *order) {
   uint32_t count = 0;
   for (uint32_t j = 0; j < n->loop_count; j++) {
     const NestLoop *l = &n->loops[j];
-    if (l->run == NEST_LANES || l->run == NEST_TASK ||
+    if (l->run == NEST_LANES || nest_runs_outside(n, j) ||
         nest_inner(n, j) != NO_LOOP)
       continue;
     order[count++] = l->axis;

@@ -1,4 +1,5 @@
-/* Trimmed loops as C (kernel/trim_no_ops.c). */
+/* Bounds of loops as C: those of trimmed loops (kernel/trim_no_ops.c) and of
+ * strips (kernel/online_reduction.c), and checks after loops. */
 #include "backend/cpu/cpu_emitter.h"
 
 #define format emit_format
@@ -118,15 +119,50 @@ void emit_trim_bounds(Emitter *e, Buffer *out) {
       emit_loop_trim_bounds(e, out, j, "from", "to");
 }
 
-void emit_trim_check(Emitter *e, Buffer *out) {
-  const LoopNest *guard = e->kernel->trim_check;
-  emit_begin_loop(e, guard, NO_AXIS, 0, NULL);
+/* The part of each loop's axis, and of its values, that the strip has. */
+static void emit_strip_bounds(Emitter *e, Buffer *out, uint32_t loop_index,
+                              const char *size) {
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
+  buffer_printf(out,
+                "const int64_t from%u = low%u > at ? low%u : at;\n"
+                "const int64_t to%u = high%u < at + %s ? high%u : at + %s;\n",
+                loop_index, loop_index, loop_index, loop_index, loop_index,
+                size, loop_index, size);
+  for (uint32_t i = 0; i < loop->outputs.len; i++) {
+    const LocalBuffer *l = &e->function.locals[loop_index][i];
+    if (l->strip_mined)
+      buffer_printf(out, "%s *const l%u = r%u - at;\n",
+                    memory_type(loop->outputs.at[i].dtype), l->id, l->id);
+  }
+}
+
+void emit_strips_begin(Emitter *e, Buffer *out) {
+  const Kernel *k = e->kernel;
+  const char *size = emit_int(e, e->cpu->schedule->strip_length);
+  uint32_t first = k->strip_begin;
+  buffer_printf(out, "int64_t at0 = low%u, at1 = high%u;\n", first, first);
+  for (uint32_t j = first + 1; j < k->strip_end; j++)
+    if (k->loops.at[j]->strip_mined)
+      buffer_printf(out,
+                    "if (low%u < at0)\nat0 = low%u;\n"
+                    "if (high%u > at1)\nat1 = high%u;\n",
+                    j, j, j, j);
+  buffer_printf(out, "for (int64_t at = at0 / %s * %s; at < at1; at += %s) {\n",
+                size, size, size);
+  for (uint32_t j = first; j < k->strip_end; j++)
+    if (k->loops.at[j]->strip_mined)
+      emit_strip_bounds(e, out, j, size);
+}
+
+void emit_loop_check(Emitter *e, Buffer *out, const LoopNest *check,
+                     const char *flag) {
+  emit_begin_loop(e, check, NO_AXIS, 0, NULL);
   emit_ops(e);
   emit_append(&e->function.head, &e->levels.code[0]);
   buffer_puts(out, "{\n");
   emit_append(out, &e->levels.code[OUTER_LEVEL]);
-  for (uint32_t j = 0; j < guard->outputs.len; j++)
-    buffer_printf(out, "missed |= %s;\n",
-                  emit_scalar(e, guard->outputs.at[j].value_op));
+  for (uint32_t j = 0; j < check->outputs.len; j++)
+    buffer_printf(out, "%s |= %s;\n", flag,
+                  emit_scalar(e, check->outputs.at[j].value_op));
   buffer_puts(out, "}\n");
 }

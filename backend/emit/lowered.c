@@ -112,13 +112,13 @@ const char *emit_lowered_text(const Emitter *e, const Nest *n) {
   put_level(&p, 0);
   for (uint32_t j = 0; j < n->loop_count; j++) {
     const NestLoop *l = &n->loops[j];
-    if (l->run != NEST_TASK)
+    if (!nest_runs_outside(n, j))
       put_level(&p, OUTER_LEVEL);
     begin_line(&p);
     nest_print_loop(&p.out, n, j);
     buffer_puts(&p.out, "\n");
     p.indent++;
-    if (l->run != NEST_TASK && l->run != NEST_LANES &&
+    if (!nest_runs_outside(n, j) && l->run != NEST_LANES &&
         nest_inner(n, j) == NO_LOOP)
       put_levels_of(&p, l);
   }

@@ -165,12 +165,14 @@ static void add_uniform_demand(void *context, uint32_t op_index) {
 /* Finds the lanes in which each operation's value is used. */
 static void find_demanded_lanes(Emitter *e) {
   uint32_t count = e->loop->ops.len;
+  bool is_check =
+      e->loop == e->kernel->trim_check || e->loop == e->kernel->retry_check;
   for (uint32_t j = 0; j < count; j++)
     e->ops.demanded_lanes[j] = not_demanded;
   for (uint32_t j = 0; j < e->loop->outputs.len; j++) {
     const LoopOutput *r = &e->loop->outputs.at[j];
     bool read = r->global_index || r->local_index || r->reduce == PRIM_FOLD ||
-                e->loop->outputs.len == 1 || e->loop == e->kernel->trim_check;
+                e->loop->outputs.len == 1 || is_check;
     if (read && r->value_op < count) /* other outputs are used in this loop
                                         only, or computed elsewhere */
       e->ops.demanded_lanes[r->value_op] = "ALL";

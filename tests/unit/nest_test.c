@@ -131,11 +131,16 @@ static const Refused refused[] = {
     {"tile i1 4 peel; unroll i1; tile i2 3; stream i1, i2",
      "i1 needs terms that are not tiled"},
     {"broadcast", "broadcast: no rows share their terms: stream comes first"},
+    {"strips i2", "i2 is no serial loop over tiles: tile it first"},
+    {"tile i2 8; strips i2.1",
+     "i2.1 is not the axis that the loop nests of this kernel share in an "
+     "online reduction"},
     {"masked", "masked: no rows share input rows: stream comes first"},
     {"fma", "fma: the sum is no sum of products of f32 or f64"},
-    {"til i0 3", "expected one of the steps tile, order, unroll, tasks, lanes, "
-                 "parts, run, poll, stream, broadcast, masked, fma, epilogue, "
-                 "flatten, blocks, threads, interleave, shared"},
+    {"til i0 3",
+     "expected one of the steps tile, order, unroll, tasks, strips, "
+     "lanes, parts, run, poll, stream, broadcast, masked, fma, epilogue, "
+     "flatten, blocks, threads, interleave, shared"},
     {"tile 3",
      "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
     {"tile i99 3",
@@ -319,6 +324,48 @@ static void test_states(void **state) {
             "        for i1 times 4 unroll\n");
 }
 
+/* The sums of strips continue, so each output has a state. */
+static void expect_strips(const char *schedule, const char *wanted) {
+  Arena *arena = arena_new();
+  LoopNest *spec = new_spec(arena, PRIM_SUM);
+  Nest *n = nest_new(arena, spec, NULL);
+  Buffer text = {.arena = arena};
+  uint32_t at = 0;
+  spec->strip_mined = true;
+  spec->trimmed_axis = 2;
+  spec->outputs.at[0].updates = true;
+  const char *error = nest_parse_schedule(n, schedule, &at);
+  nest_print(&text, n);
+  assert_string_equal(error ? error : text.text, wanted);
+  spec->outputs.at[0].updates = false;
+  if (!error)
+    assert_string_equal(nest_verify(n),
+                        "loop 1: output 0 has no state for its strips");
+  arena_free(arena);
+}
+
+static void test_strips(void **state) {
+  (void)state;
+  expect_strips("tasks i0; unroll i1; tile i2 128; order i2.1, i1; "
+                "strips i2.1; tile i2 8 peel; lanes i2",
+                "for i0 tasks\n"
+                "  for i2.2 by 128 strips less\n"
+                "    for i1 times 100 unroll\n"
+                "      sums[1]\n"
+                "      for i2.1 by 8 times 16 peel\n"
+                "        for i2 times 8 lanes less\n");
+  expect_strips("tasks i0; tile i2 128; strips i2.1",
+                "i2.1 is inside of a loop that is no task");
+  expect_strips("tasks i0; unroll i1; tile i2 128; order i2.1, i1; "
+                "strips i2.1; order i1, i2.1",
+                "loop 2: strips inside of a loop");
+  expect_strips("tasks i0; tasks i1; tile i2 128; strips i2.1; strips i2.1",
+                "i2.1 is no serial loop over tiles: tile it first");
+  expect_strips("tile i1 8; strips i1.1",
+                "i1.1 is not the axis that the loop nests of this kernel share "
+                "in an online reduction");
+}
+
 /* An axis of three iterations. */
 static void test_interleave(void **state) {
   (void)state;
@@ -368,6 +415,7 @@ int main(void) {
       cmocka_unit_test(test_refused_step_changes_nothing),
       cmocka_unit_test(test_nests),
       cmocka_unit_test(test_states),
+      cmocka_unit_test(test_strips),
       cmocka_unit_test(test_interleave),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

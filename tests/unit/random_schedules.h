@@ -86,7 +86,7 @@ static void add_lanes(RandomSchedule *r, Buffer *out, const Nest *n,
   buffer_printf(out, "tile i%u %u %s; order ", axis, r->made.width,
                 below(r, 3) ? "peel" : "mask");
   for (uint32_t j = 0; j < n->loop_count; j++)
-    if (n->loops[j].run != NEST_TASK)
+    if (!nest_runs_outside(n, j))
       buffer_printf(
           out, "%s, ",
           n->loops[j].axis == n->loops[at].axis
@@ -104,7 +104,7 @@ static void add_order(RandomSchedule *r, Buffer *out, const Nest *n) {
     if (used[j])
       continue;
     used[j] = true;
-    if (n->loops[j].run != NEST_TASK && below(r, 2))
+    if (!nest_runs_outside(n, j) && below(r, 2))
       buffer_printf(out, "%s%s", out->len > 6 ? ", " : "order ",
                     loop_name(n, j, name));
     left--;
@@ -136,14 +136,13 @@ static void add_interleave(RandomSchedule *r, Buffer *out, const Nest *n,
   buffer_printf(out, "unroll i%u; tile i%u %u peel; order ", woven, axis,
                 r->made.width);
   for (uint32_t j = 0; j < n->loop_count; j++)
-    if (n->loops[j].run != NEST_TASK && j != few &&
+    if (!nest_runs_outside(n, j) && j != few &&
         n->loops[j].axis != n->loops[at].axis &&
         n->loops[j].axis < n->spec->spatial_axes)
       buffer_printf(out, "%s, ", loop_name(n, j, name));
   buffer_printf(out, "i%u.1, i%u, ", axis, woven);
   for (uint32_t j = 0; j < n->loop_count; j++)
-    if (n->loops[j].run != NEST_TASK &&
-        n->loops[j].axis >= n->spec->spatial_axes)
+    if (!nest_runs_outside(n, j) && n->loops[j].axis >= n->spec->spatial_axes)
       buffer_printf(out, "%s, ", loop_name(n, j, name));
   buffer_printf(out, "i%u; lanes i%u; interleave i%u", axis, axis, woven);
 }

@@ -74,6 +74,11 @@ static void break_outputs(const Kernel *k, LoopNest *last) {
   snprintf(message, sizeof message, "loop %u: output 0 is op %u of %u", loop,
            last->ops.len, last->ops.len);
   BREAK(k, r->value_op, last->ops.len, message);
+  snprintf(message, sizeof message,
+           "loop %u: output 0 updates output 0 of loop 0, which is no such "
+           "state",
+           loop);
+  BREAK(k, r->updates, true, message);
   r->reduce = PRIM_FOLD;
   snprintf(message, sizeof message, "loop %u: state 0 begins with op %u of %u",
            loop, last->ops.len, last->ops.len);
@@ -101,6 +106,8 @@ static void break_loops(const Kernel *k, LoopNest *last) {
            last->axis_count);
   BREAK(k, last->spatial_axes, 0, message);
   Kernel changed = *k;
+  changed.strip_end = 1;
+  expect(&changed, "loops 0 to 0 run again, and the strips are 0 to 1");
   changed.strip_end = k->loops.len + 1;
   snprintf(message, sizeof message, "loops 0 to %u of %u are strip-mined",
            k->loops.len + 1, k->loops.len);
