@@ -58,6 +58,13 @@ uint32_t nest_lanes(const Nest *n) {
   return NO_LOOP;
 }
 
+uint32_t nest_shuffled(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].shuffles)
+      return j;
+  return NO_LOOP;
+}
+
 uint32_t nest_interleaved(const Nest *n) {
   return n->interleaved_axis == NO_LOOP ? NO_LOOP
                                         : nest_find(n, n->interleaved_axis, 0);
@@ -67,16 +74,49 @@ bool nest_axis_is_reduced(const Nest *n, uint32_t axis) {
   return axis >= n->spec->spatial_axes && axis != n->flat.axis;
 }
 
-bool nest_axis_is_flattened(const Nest *n, uint32_t axis) {
+const NestLoop *nest_flattened_loop(const Nest *n, uint32_t axis) {
   for (uint32_t j = 0; j < n->flat.count; j++)
     if (n->flat.loops[j].axis == axis)
-      return true;
-  return false;
+      return &n->flat.loops[j];
+  return NULL;
+}
+
+bool nest_axis_is_flattened(const Nest *n, uint32_t axis) {
+  return nest_flattened_loop(n, axis) != NULL;
+}
+
+int64_t nest_constant_extent(const Nest *n, uint32_t axis) {
+  int64_t all = 1;
+  if (axis < n->spec->axis_count)
+    return extent_is_static(n->spec->graph, n->spec->extents[axis])
+               ? n->spec->extents[axis]
+               : 0;
+  for (uint32_t j = 0; axis == n->flat.axis && j < n->flat.count; j++) {
+    const NestLoop *l = &n->flat.loops[j];
+    int64_t count = l->count       ? l->count
+                    : l->step == 1 ? nest_constant_extent(n, l->axis)
+                                   : 0;
+    if (count > INT32_MAX / all)
+      return 0;
+    all *= count;
+    if (!all)
+      return 0;
+  }
+  return axis == n->flat.axis ? all : 0;
 }
 
 static bool reduces(const LoopNest *spec) {
   for (uint32_t j = 0; j < spec->outputs.len; j++)
     if (spec->outputs.at[j].reduce != PRIM_NONE)
+      return true;
+  return false;
+}
+
+bool nest_unrolls_rows(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].run == NEST_UNROLL && n->loops[j].tail == TAIL_MASK &&
+        nest_inner(n, j) != NO_LOOP &&
+        nest_find(n, n->loops[j].axis, nest_piece(n, j) + 1) == NO_LOOP)
       return true;
   return false;
 }

@@ -190,6 +190,9 @@ struct Emitter {
   uint32_t prefetch_axis; /* axis along which masked loads prefetch their next
                              iteration, or NO_AXIS */
   bool reads_past_tail; /* the terms are unrolled, and loads ignore the tail */
+  /* Sizes of loops in a task, and strides of their axes and of the last
+   * parallel axis, are numbers in the code, and not parameters. */
+  bool has_constant_sizes;
 };
 
 /* ---- emitter.c ---- */
