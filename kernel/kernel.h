@@ -253,8 +253,8 @@ typedef struct Kernel {
   bool shares_panels;
   /* With symbolic sizes: matmul operands may be convolution windows. */
   bool allow_conv_windows;
-  /* With symbolic sizes: a batch of small matmuls, and the vectors of a row; 0:
-   * other. */
+  /* With symbolic sizes: a batch of small matmuls, whose rows have at most this
+   * number of vectors; 0: other. */
   uint32_t small_product_vectors;
   bool native_only; /* with symbolic sizes: runs on this machine only */
   /* Vectors lie along the last parallel axis (kernel_stage_strided). */

@@ -112,11 +112,22 @@ static bool reduces(const LoopNest *spec) {
   return false;
 }
 
+/* Returns true if the masked vectors of loop `at` are a row, or tiles of it of
+ * which only the last one has masks. */
+static bool unrolls_row(const Nest *n, uint32_t at) {
+  const NestLoop *l = &n->loops[at];
+  uint32_t outer = nest_find(n, l->axis, nest_piece(n, at) + 1);
+  return l->run == NEST_UNROLL && l->tail == TAIL_MASK &&
+         nest_inner(n, at) != NO_LOOP &&
+         (outer == NO_LOOP ||
+          (n->loops[outer].run == NEST_SERIAL &&
+           n->loops[outer].tail == TAIL_LESS &&
+           n->stream.row_axis == NO_LOOP));
+}
+
 bool nest_unrolls_rows(const Nest *n) {
   for (uint32_t j = 0; j < n->loop_count; j++)
-    if (n->loops[j].run == NEST_UNROLL && n->loops[j].tail == TAIL_MASK &&
-        nest_inner(n, j) != NO_LOOP &&
-        nest_find(n, n->loops[j].axis, nest_piece(n, j) + 1) == NO_LOOP)
+    if (unrolls_row(n, j))
       return true;
   return false;
 }

@@ -134,7 +134,8 @@ bool nest_axis_is_reduced(const Nest *n, uint32_t axis);
 bool nest_axis_is_flattened(const Nest *n, uint32_t axis);
 /* The flattened piece of an axis; NULL: there is none. */
 const NestLoop *nest_flattened_loop(const Nest *n, uint32_t axis);
-/* Returns true if all vectors of a row are unrolled: code for its length. */
+/* Returns true if the vectors of a row, or of a tile of it, are unrolled and
+ * masked, so that its code is for few lengths of rows. */
 bool nest_unrolls_rows(const Nest *n);
 /* Index of the first loop inside of the accumulators' scope; loop_count if
  * nothing is reduced. */

@@ -243,6 +243,43 @@ static void write_versions(NestWriter *w, uint32_t depth, const NestState *s,
     buffer_puts(w->out, "}\n");
 }
 
+/* Returns true if the lanes of an axis are masked behind its end. */
+static bool masks_lanes(const NestWriter *w, uint32_t axis) {
+  uint32_t lanes = nest_lanes(w->nest);
+  return lanes != NO_LOOP && w->nest->loops[lanes].axis == axis &&
+         w->nest->loops[lanes].tail == TAIL_MASK;
+}
+
+/* Declares the numbers of valid lanes of the masked vectors of a tile, so that
+ * no iteration of the terms tests for the end.  Returns false if the loop has
+ * no such vectors. */
+static bool declare_valid_lanes(NestWriter *w, uint32_t depth, const char *at,
+                                const char *end) {
+  uint32_t axis = w->nest->loops[depth].axis,
+           group = nest_inner(w->nest, depth);
+  if (!depth || !masks_lanes(w, axis) || nest_find(w->nest, axis, 1) != group ||
+      w->nest->loops[group].run != NEST_UNROLL ||
+      w->nest->stream.row_axis != NO_LOOP)
+    return false;
+  long long count = w->nest->loops[group].count;
+  buffer_printf(w->out,
+                "int part%u[%lld];\n"
+                "#pragma GCC unroll %lld\n"
+                "for (int a = 0; a < %lld; a++) {\n"
+                "const int64_t left = %s - %s - a * W;\n"
+                "part%u[a] = left < W ? left < 0 ? 0 : (int)left : W;\n}\n",
+                depth, count, count, count, end, at, depth);
+  return true;
+}
+
+/* Returns true if a row of a small matmul has no more vectors than the tile. */
+static bool is_only_tile(const NestWriter *w, uint32_t depth) {
+  const NestLoop *l = &w->nest->loops[depth];
+  int64_t max = (int64_t)w->e->kernel->small_product_vectors * w->e->width;
+  return max && l->step == max && masks_lanes(w, l->axis) &&
+         nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 1) == NO_LOOP;
+}
+
 /* Tiles of which the last one may have fewer iterations. */
 static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
   const NestLoop *l = &w->nest->loops[depth];
@@ -252,18 +289,24 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
   NestState s = *from;
   s.axes[l->axis].end = end;
   declare_count(w, depth, from);
-  buffer_printf(w->out,
-                "for (int64_t %s = %s; %s < %s; %s += %lld%s) {\n"
-                "const int64_t %s = %s + %lld < %s ? %s + %lld : %s;\n"
-                "(void)%s;\n",
-                at, from->axes[l->axis].begin, at, last, at, step,
-                next_count(w, depth, from), end, at, step, last, at, step, last,
-                end);
+  if (is_only_tile(w, depth))
+    buffer_printf(w->out, "{\nconst int64_t %s = %s, %s = %s;\n", at,
+                  from->axes[l->axis].begin, end, last);
+  else
+    buffer_printf(w->out,
+                  "for (int64_t %s = %s; %s < %s; %s += %lld%s) {\n"
+                  "const int64_t %s = %s + %lld < %s ? %s + %lld : %s;\n"
+                  "(void)%s;\n",
+                  at, from->axes[l->axis].begin, at, last, at, step,
+                  next_count(w, depth, from), end, at, step, last, at, step,
+                  last, end);
   if (l->polls)
     buffer_puts(w->out, "if (stop && *stop)\nreturn 0;\n");
   if (w->nest->loads_masked && l->axis == w->e->vector_axis)
     buffer_printf(
         w->out, "const int64_t strip = (%s - first) / W;\n(void)strip;\n", at);
+  if (l->tail == TAIL_LESS && declare_valid_lanes(w, depth, at, end))
+    s.axes[l->axis].group = depth;
   if (l->tail == TAIL_IF)
     write_versions(w, depth, &s, at, end);
   else
@@ -297,13 +340,6 @@ static void write_serial(NestWriter *w, uint32_t depth, const NestState *s) {
                 r->begin, name, r->end, name, next_count(w, depth, s));
   nest_enter(w, depth, s, name, false);
   buffer_puts(w->out, "}\n");
-}
-
-/* Returns true if the lanes of an axis are masked behind its end. */
-static bool masks_lanes(const NestWriter *w, uint32_t axis) {
-  uint32_t lanes = nest_lanes(w->nest);
-  return lanes != NO_LOOP && w->nest->loops[lanes].axis == axis &&
-         w->nest->loops[lanes].tail == TAIL_MASK;
 }
 
 /* Vectors from .. to - 1 of a whole axis. */
@@ -398,7 +434,11 @@ static void write_vector(NestWriter *w, uint32_t depth, const NestState *s) {
   bool full = r->is_full, may_be_empty = !full && r->single != depth;
   bool tests = may_be_empty && (s->code != NEST_BODY || !w->is_maskable);
   buffer_printf(w->out, "{ const int64_t j = %s;\n(void)j;\n", r->begin);
-  if (may_be_empty)
+  if (may_be_empty && r->group)
+    buffer_printf(w->out, "const int rest = part%u[n%u];\n(void)rest;\n%s",
+                  r->group, nest_find(w->nest, l->axis, 1),
+                  tests ? "if (rest > 0) {\n" : "");
+  else if (may_be_empty)
     buffer_printf(w->out,
                   "const int64_t left = %s - j;\n"
                   "const int rest = left < W ? left < 0 ? 0 : (int)left : W;\n"
@@ -836,7 +876,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
     w->codes[j].text[0] = w->codes[j].text[1] = empty;
   w->partials = w->broadcasts = w->shared_loads = w->masks.source = empty;
   nest_index_sums(w);
-  e->has_constant_sizes = nest_unrolls_rows(n);
+  e->keeps_sizes = nest_unrolls_rows(n);
   begin_body(w);
   bool separate = has_result_loops(w);
   set_addresses(w, true, !separate);
@@ -870,5 +910,5 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   if (jammed != NO_AXIS)
     unroll_and_jam_end(out);
   buffer_puts(out, "}\n");
-  e->has_constant_sizes = false;
+  e->keeps_sizes = false;
 }

@@ -65,6 +65,8 @@ typedef struct AxisRange {
   uint32_t single; /* the loop that has one iteration here; NO_LOOP: none */
   bool is_counted; /* n%u is the number of this iteration */
   int64_t at;      /* begin, if the iterations are written out */
+  uint32_t group;  /* part%u has the numbers of valid lanes of the vectors of
+                      this loop; 0: they are not known before */
 } AxisRange;
 
 typedef struct NestState {

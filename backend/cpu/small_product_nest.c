@@ -29,11 +29,11 @@ static void choose_tiles(NestChoice *c, const SmallProduct *p) {
     nest_build_step(b, STEP_TILE, n, 1, p->row_vectors, TAIL_LESS);
   nest_build_step(b, STEP_UNROLL, n, 1, 0, TAIL_LESS);
   NestStep order = {.kind = STEP_ORDER};
+  if (p->symbolic) /* one iteration */
+    nest_step_add(&order, n, 2);
   nest_step_add(&order, p->batch_axis, 0);
   if (has_tiles)
     nest_step_add(&order, m, pieces);
-  if (p->symbolic)
-    nest_step_add(&order, n, 2);
   nest_step_add(&order, term_axis(c), 0);
   for (uint32_t j = pieces; j-- > 0;)
     nest_step_add(&order, m, j);

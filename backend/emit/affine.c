@@ -51,11 +51,10 @@ const char *emit_affine_term(Emitter *e, int64_t coef, const char *name) {
 /* The same for an axis of the current loop nest. */
 static const char *emit_axis_term(Emitter *e, uint32_t v, int64_t coef,
                                   const char *name) {
-  bool is_constant = e->has_constant_sizes && v < MAX_KERNEL_AXES &&
-                     v + 1 >= e->loop->parallel_axes &&
-                     extent_is_static(e->loop->graph, coef) && coef != 1;
-  return is_constant ? format(e, "%lld * %s", (long long)coef, name)
-                     : emit_affine_term(e, coef, name);
+  bool is_kept = e->keeps_sizes && v < MAX_KERNEL_AXES && coef != 1 &&
+                 v + 1 >= e->loop->parallel_axes;
+  return is_kept ? format(e, "%s * %s", emit_kept_int(e, coef), name)
+                 : emit_affine_term(e, coef, name);
 }
 
 /* The shared loads of backend/cpu/nest_stream.c emit a level again only
