@@ -659,6 +659,12 @@ void kernel_move_axis_last(Kernel *k, uint32_t v) {
   }
 }
 
+void kernel_make_axes_inner(Kernel *k, uint32_t count) {
+  k->parallel_axes = count;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    k->loops.at[j]->parallel_axes = count;
+}
+
 /* ---- main entry point ---- */
 
 Kernel *kernel_fuse_loops(Arena *arena, uint32_t count, FusedNode *nodes,

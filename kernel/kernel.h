@@ -257,8 +257,10 @@ typedef struct Kernel {
   bool shares_panels;
   /* With symbolic sizes: matmul operands may be convolution windows. */
   bool allow_conv_windows;
-  bool small_batched_gemm; /* with symbolic sizes: a batch of small matmuls */
-  bool native_only;        /* with symbolic sizes: runs on this machine only */
+  /* With symbolic sizes: a batch of small matmuls, whose rows have at most this
+   * number of vectors; 0: other. */
+  uint32_t small_product_vectors;
+  bool native_only; /* with symbolic sizes: runs on this machine only */
   /* Vectors lie along the last parallel axis (kernel_stage_strided). */
   bool vectorize_outer;
 } Kernel;
@@ -536,6 +538,9 @@ Kernel *kernel_fuse_loops(Arena *arena, uint32_t count, FusedNode *nodes,
 void kernel_split_store_loop(Kernel *k, uint32_t loop);
 /* Makes parallel axis v the last parallel axis. */
 void kernel_move_axis_last(Kernel *k, uint32_t v);
+/* Makes the parallel axes from number `count` on inner axes, which are loops in
+ * a task. */
+void kernel_make_axes_inner(Kernel *k, uint32_t count);
 /* Expresses the variables of an axis of x in the reader's variables: parts[k]
  * is the value of part k if the index is `at`.  Returns false if the index
  * cannot be delinearized. */

@@ -58,6 +58,13 @@ uint32_t nest_lanes(const Nest *n) {
   return NO_LOOP;
 }
 
+uint32_t nest_shuffled(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].shuffles)
+      return j;
+  return NO_LOOP;
+}
+
 uint32_t nest_interleaved(const Nest *n) {
   return n->interleaved_axis == NO_LOOP ? NO_LOOP
                                         : nest_find(n, n->interleaved_axis, 0);
@@ -67,11 +74,35 @@ bool nest_axis_is_reduced(const Nest *n, uint32_t axis) {
   return axis >= n->spec->spatial_axes && axis != n->flat.axis;
 }
 
-bool nest_axis_is_flattened(const Nest *n, uint32_t axis) {
+const NestLoop *nest_flattened_loop(const Nest *n, uint32_t axis) {
   for (uint32_t j = 0; j < n->flat.count; j++)
     if (n->flat.loops[j].axis == axis)
-      return true;
-  return false;
+      return &n->flat.loops[j];
+  return NULL;
+}
+
+bool nest_axis_is_flattened(const Nest *n, uint32_t axis) {
+  return nest_flattened_loop(n, axis) != NULL;
+}
+
+int64_t nest_constant_extent(const Nest *n, uint32_t axis) {
+  int64_t all = 1;
+  if (axis < n->spec->axis_count)
+    return extent_is_static(n->spec->graph, n->spec->extents[axis])
+               ? n->spec->extents[axis]
+               : 0;
+  for (uint32_t j = 0; axis == n->flat.axis && j < n->flat.count; j++) {
+    const NestLoop *l = &n->flat.loops[j];
+    int64_t count = l->count       ? l->count
+                    : l->step == 1 ? nest_constant_extent(n, l->axis)
+                                   : 0;
+    if (count > INT32_MAX / all)
+      return 0;
+    all *= count;
+    if (!all)
+      return 0;
+  }
+  return axis == n->flat.axis ? all : 0;
 }
 
 static bool reduces(const LoopNest *spec) {
@@ -83,6 +114,26 @@ static bool reduces(const LoopNest *spec) {
 
 bool nest_runs_outside(const Nest *n, uint32_t at) {
   return n->loops[at].run == NEST_TASK || n->loops[at].run == NEST_STRIP;
+}
+
+/* Returns true if the masked vectors of loop `at` are a row, or tiles of it of
+ * which only the last one has masks. */
+static bool unrolls_row(const Nest *n, uint32_t at) {
+  const NestLoop *l = &n->loops[at];
+  uint32_t outer = nest_find(n, l->axis, nest_piece(n, at) + 1);
+  return l->run == NEST_UNROLL && l->tail == TAIL_MASK &&
+         nest_inner(n, at) != NO_LOOP &&
+         (outer == NO_LOOP ||
+          (n->loops[outer].run == NEST_SERIAL &&
+           n->loops[outer].tail == TAIL_LESS &&
+           n->stream.row_axis == NO_LOOP));
+}
+
+bool nest_unrolls_rows(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (unrolls_row(n, j))
+      return true;
+  return false;
 }
 
 uint32_t nest_accumulator_depth(const Nest *n) {

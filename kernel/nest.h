@@ -44,6 +44,8 @@ typedef enum NestTail {
   TAIL_IF,    /* each tile tests whether it is full */
   TAIL_MASK,  /* the lanes behind the end are masked */
   TAIL_CLAMP, /* the last iteration is repeated */
+  TAIL_SHIFT, /* the last tile begins earlier, so that it is full */
+  NEST_TAIL_COUNT
 } NestTail;
 
 typedef struct NestLoop {
@@ -53,8 +55,10 @@ typedef struct NestLoop {
   NestRun run;
   NestTail tail;         /* of an outer piece; of lanes: LESS or MASK */
   bool has_accumulators; /* a reduced piece: each iteration has its own */
-  bool is_run; /* after each iteration, f32 sums are added to f64 sums */
-  bool polls;  /* each iteration tests for an interrupt first */
+  bool is_run;   /* after each iteration, f32 sums are added to f64 sums */
+  bool polls;    /* each iteration tests for an interrupt first */
+  bool shuffles; /* each iteration loads its operands as vectors, and the lanes
+                    of the flattened loop are shuffled from them */
 } NestLoop;
 
 /* Rows whose windows overlap read the same input rows.  The axis of the input
@@ -66,11 +70,12 @@ typedef struct NestStream {
   int64_t row_stride, term_stride;
 } NestStream;
 
-/* Loops that became one loop, whose axis counts their iterations. */
+/* Loops that became one loop, whose axis counts their iterations.  The first
+ * one may be a tile of its axis, which a loop outside repeats. */
 typedef struct NestFlattened {
   uint32_t axis;                   /* the new axis; NO_LOOP: none */
   uint32_t count;                  /* outermost first */
-  NestLoop loops[MAX_KERNEL_AXES]; /* the outermost pieces of their axes */
+  NestLoop loops[MAX_KERNEL_AXES]; /* pieces of their axes */
 } NestFlattened;
 
 typedef struct Nest {
@@ -120,11 +125,21 @@ uint32_t nest_jammed_rows(const Nest *n);
 uint32_t nest_lanes(const Nest *n);
 /* The loop whose vectors are stored interleaved, or NO_LOOP. */
 uint32_t nest_interleaved(const Nest *n);
+/* The loop that loads operands, whose lanes are shuffled, or NO_LOOP. */
+uint32_t nest_shuffled(const Nest *n);
+/* The number of indices of an axis, or of a flattened loop, if it is constant
+ * and not 0; otherwise 0. */
+int64_t nest_constant_extent(const Nest *n, uint32_t axis);
 bool nest_axis_is_reduced(const Nest *n, uint32_t axis);
-/* Returns true if the flattened loops are over the axis or an outer piece. */
+/* Returns true if a flattened loop is over the axis or a piece of it. */
 bool nest_axis_is_flattened(const Nest *n, uint32_t axis);
 /* Returns true if loop `at` is one of the kernel: over tasks or strips. */
 bool nest_runs_outside(const Nest *n, uint32_t at);
+/* The flattened piece of an axis; NULL: there is none. */
+const NestLoop *nest_flattened_loop(const Nest *n, uint32_t axis);
+/* Returns true if the vectors of a row, or of a tile of it, are unrolled and
+ * masked, so that its code is for few lengths of rows. */
+bool nest_unrolls_rows(const Nest *n);
 /* Index of the first loop inside of the accumulators' scope; loop_count if
  * nothing is reduced. */
 uint32_t nest_accumulator_depth(const Nest *n);

@@ -56,6 +56,12 @@ static const char *tile(StepContext *c) {
                                   (long long)l->count, (long long)by));
   if (c->step->tail == TAIL_CLAMP && nest_axis_is_reduced(n, l->axis))
     return refuse(c, "is summed: clamp would add its last term twice");
+  if (c->step->tail == TAIL_SHIFT && nest_axis_is_reduced(n, l->axis))
+    return refuse(c, "is summed: shift would add terms twice");
+  if (c->step->tail == TAIL_SHIFT &&
+      nest_constant_extent(n, l->axis) < by * l->step)
+    return refuse(c, "has fewer iterations than a tile, or their number is not "
+                     "constant: shift needs a full tile: use less or peel");
   NestLoop inner = {
       .axis = l->axis, .step = l->step, .count = by, .tail = l->tail};
   l->step *= by;
@@ -139,14 +145,14 @@ static const char *order(StepContext *c) {
 
 /* ---- how a loop runs ---- */
 
-/* The number of iterations of a loop, if it is constant; otherwise 0. */
+/* The number of iterations of a loop, if it is constant; otherwise 0.  A
+ * vector behind the end of the axis is masked. */
 static int64_t constant_count(const Nest *n, uint32_t at) {
   const NestLoop *l = &n->loops[at];
-  if (l->count || l->axis >= n->spec->axis_count || l->step != 1 ||
-      nest_piece(n, at))
+  int64_t extent = nest_constant_extent(n, l->axis);
+  if (l->count || (nest_piece(n, at) && l->tail != TAIL_MASK))
     return l->count;
-  int64_t extent = n->spec->extents[l->axis];
-  return extent_is_static(n->spec->graph, extent) ? extent : 0;
+  return (extent + l->step - 1) / l->step;
 }
 
 static const char *unroll(StepContext *c) {
@@ -262,7 +268,8 @@ static const char *cannot_flatten(const Nest *n, uint32_t at, uint32_t before) {
     return "is not serial";
   if (nest_axis_is_reduced(n, l->axis))
     return "is summed, and only other loops can be flattened";
-  if (nest_find(n, l->axis, nest_piece(n, at) + 1) != NO_LOOP)
+  bool is_inner = nest_find(n, l->axis, nest_piece(n, at) + 1) != NO_LOOP;
+  if (is_inner && (before != NO_LOOP || nest_piece(n, at)))
     return "is inside of a loop of the same axis: flatten outermost pieces";
   if (before != NO_LOOP && at != before + 1)
     return "does not follow the loop that is named before it: order them "
@@ -293,6 +300,15 @@ static const char *flatten(StepContext *c) {
           (n->loop_count - last - 1) * sizeof *n->loops);
   n->loop_count -= last - first;
   n->flat = f;
+  return NULL;
+}
+
+static const char *shuffle(StepContext *c) {
+  Nest *n = c->n;
+  if (nest_shuffled(n) != NO_LOOP)
+    return refuse(c, "cannot load shuffled operands: another loop does, or it "
+                     "does already");
+  n->loops[c->at].shuffles = true;
   return NULL;
 }
 
@@ -482,6 +498,7 @@ static const char *set_flag(StepContext *c) {
   case STEP_THREADS:
   case STEP_SHARED:
   case STEP_INTERLEAVE:
+  case STEP_SHUFFLE:
   case NEST_STEP_COUNT:
     break;
   }
@@ -529,6 +546,7 @@ static StepFunction *const functions[NEST_STEP_COUNT] = {
     [STEP_THREADS] = threads,
     [STEP_SHARED] = shared,
     [STEP_INTERLEAVE] = interleave,
+    [STEP_SHUFFLE] = shuffle,
 };
 
 const char *nest_apply(Nest *n, const NestStep *step) {

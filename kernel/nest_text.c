@@ -18,9 +18,9 @@ static const char *const step_syntax[NEST_STEP_COUNT] = {
 #undef STEP
 };
 
-static const char *const tail_words[TAIL_CLAMP + 1] = {
+static const char *const tail_words[NEST_TAIL_COUNT] = {
     [TAIL_LESS] = "less", [TAIL_PEEL] = "peel",   [TAIL_IF] = "if",
-    [TAIL_MASK] = "mask", [TAIL_CLAMP] = "clamp",
+    [TAIL_MASK] = "mask", [TAIL_CLAMP] = "clamp", [TAIL_SHIFT] = "shift",
 };
 
 /* ---- schedules ---- */
@@ -149,6 +149,7 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_THREADS:
   case STEP_SHARED:
   case STEP_INTERLEAVE:
+  case STEP_SHUFFLE:
   case NEST_STEP_COUNT:
     break;
   }
@@ -170,7 +171,7 @@ static bool parse_rest(ScheduleParser *p, NestStep *s) {
   if (s->kind == STEP_TILE && !take_number(p, INT32_MAX, &s->number))
     return false;
   if ((s->kind == STEP_TILE || s->kind == STEP_LANES) &&
-      take_word(p, tail_words, TAIL_CLAMP + 1, &tail))
+      take_word(p, tail_words, NEST_TAIL_COUNT, &tail))
     s->tail = (NestTail)tail;
   skip_blanks(p);
   return !p->text[p->at] || p->text[p->at] == ';';
@@ -262,6 +263,8 @@ static void print_flattened(Buffer *out, const Nest *n) {
     buffer_printf(out, "%s i%u", j ? "," : "", n->names[f->loops[j].axis]);
     if (f->loops[j].step > 1)
       buffer_printf(out, " by %lld", (long long)f->loops[j].step);
+    if (f->loops[j].count)
+      buffer_printf(out, " times %lld", (long long)f->loops[j].count);
   }
   buffer_puts(out, "\n");
 }
@@ -282,6 +285,8 @@ void nest_print_loop(Buffer *out, const Nest *n, uint32_t at) {
     buffer_puts(out, " run f64");
   if (l->polls)
     buffer_puts(out, " poll");
+  if (l->shuffles)
+    buffer_puts(out, " shuffle");
   if (has_tail(n, at))
     buffer_printf(out, " %s", tail_words[l->tail]);
 }

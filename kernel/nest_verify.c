@@ -24,8 +24,11 @@ static const char *check_pieces(const Nest *n) {
   for (uint32_t j = 0; j < n->loop_count; j++) {
     const NestLoop *l = &n->loops[j];
     uint32_t inner = nest_inner(n, j);
-    int64_t part = inner == NO_LOOP ? 1 : n->loops[inner].step;
-    int64_t step = inner == NO_LOOP ? 1 : part * n->loops[inner].count;
+    const NestLoop *next =
+        inner == NO_LOOP ? nest_flattened_loop(n, l->axis) : &n->loops[inner];
+    bool has_part = next && (inner != NO_LOOP || next->count);
+    int64_t part = has_part ? next->step : 1;
+    int64_t step = has_part ? part * next->count : 1;
     if (l->step > step ||
         (l->tail == TAIL_LESS ? l->step + part <= step : l->step != step))
       return arena_printf(n->arena, "loop %u: step %lld, not %lld", j,
@@ -34,14 +37,15 @@ static const char *check_pieces(const Nest *n) {
   return NULL;
 }
 
-/* Each iteration of a flattened loop runs all inner pieces of its axis. */
+/* Each iteration of a flattened loop runs all inner pieces of its axis.  A tile
+ * has none. */
 static const char *check_flattened(const Nest *n) {
   for (uint32_t j = 0; j < n->flat.count; j++) {
     const NestLoop *l = &n->flat.loops[j];
     uint32_t inner = 0;
     while (inner < n->loop_count && n->loops[inner].axis != l->axis)
       inner++;
-    int64_t step = inner == n->loop_count
+    int64_t step = inner == n->loop_count || l->count
                        ? 1
                        : n->loops[inner].step * n->loops[inner].count;
     if (l->step != step)
@@ -69,6 +73,53 @@ static const char *check_strips(const Nest *n) {
           !spec->outputs.at[i].updates)
         return arena_printf(
             n->arena, "loop %u: output %u has no state for its strips", j, i);
+  }
+  return NULL;
+}
+
+/* Inside of the loop that loads shuffled operands, all iterations are written
+ * out, and the lanes are those of the flattened loop. */
+static const char *check_shuffled(const Nest *n) {
+  uint32_t at = nest_shuffled(n), lanes = nest_lanes(n);
+  if (at == NO_LOOP)
+    return NULL;
+  const NestLoop *l = &n->loops[at];
+  if (n->flat.axis == NO_LOOP || lanes == NO_LOOP ||
+      n->loops[lanes].axis != n->flat.axis ||
+      !nest_constant_extent(n, n->flat.axis))
+    return nest_loop_reason(n, at,
+                            "cannot load shuffled operands: flatten loops of "
+                            "constant numbers of iterations, and make the "
+                            "lanes of the flattened loop");
+  if (l->run != NEST_SERIAL || nest_axis_is_reduced(n, l->axis) ||
+      nest_inner(n, at) != NO_LOOP || l->axis == n->flat.axis)
+    return nest_loop_reason(n, at,
+                            "cannot load shuffled operands: it must be serial, "
+                            "and neither tiled nor summed nor flattened");
+  for (uint32_t j = at + 1; j < lanes; j++)
+    if (n->loops[j].run != NEST_UNROLL)
+      return nest_loop_reason(n, j,
+                              "must be unrolled: it is inside of the loop that "
+                              "loads shuffled operands");
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (j < at && (n->loops[j].axis == n->flat.axis ||
+                   nest_axis_is_reduced(n, n->loops[j].axis)))
+      return nest_loop_reason(n, at,
+                              "cannot load shuffled operands: order it outside "
+                              "of the terms and of the flattened loop");
+  return NULL;
+}
+
+/* A tile begins earlier within its axis: no loop outside has a part of it. */
+static const char *check_shifted(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    bool is_outermost = nest_find(n, l->axis, nest_piece(n, j) + 1) == NO_LOOP;
+    if (nest_inner(n, j) != NO_LOOP && l->tail == TAIL_SHIFT &&
+        (!is_outermost || l->run != NEST_SERIAL))
+      return nest_loop_reason(n, j,
+                              "has tail shift: it must be serial, and the "
+                              "outermost loop of its axis");
   }
   return NULL;
 }
@@ -132,6 +183,8 @@ const char *nest_verify(const Nest *n) {
   error = error ? error : check_flattened(n);
   error = error ? error : check_interleaved(n);
   error = error ? error : check_strips(n);
+  error = error ? error : check_shifted(n);
+  error = error ? error : check_shuffled(n);
   return error ? error : check_runs(n);
 }
 

@@ -301,10 +301,15 @@ emit_version_condition(EntryWriter *writer, const KernelVersions *v,
   if (x->index_32bit)
     buffer_puts(writer->out, count++ ? " && index_32bit" : "index_32bit");
   for (uint32_t j = 0; x->max_value && j < v->var_count; j++)
-    if (x->var_set >> j & 1)
+    if ((x->var_set & ~x->row_set) >> j & 1)
       buffer_printf(writer->out, "%s%s <= %lld", count++ ? " && " : "",
                     name(writer->caller->context, v->vars[j]),
                     (long long)x->max_value);
+  for (uint32_t j = 0; x->row_set && j < v->var_count; j++)
+    if (x->row_set >> j & 1)
+      buffer_printf(writer->out, "%s%s <= %lld", count++ ? " && " : "",
+                    name(writer->caller->context, v->vars[j]),
+                    (long long)x->max_row);
   for (uint32_t j = 0; x->min_value && j < v->var_count; j++)
     if (x->var_set >> j & 1)
       buffer_printf(writer->out, "%s%s >= %lld", count++ ? " && " : "",

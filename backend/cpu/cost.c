@@ -1,7 +1,6 @@
 /* The cost of a kernel with its schedule. */
 #include "backend/cpu/cost.h"
 
-#include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/gemm_chooser.h"
 #include "backend/cpu/prepack.h"
 
@@ -42,8 +41,6 @@ CoreType core_type_of(Dtype t) {
 static double task_count(const Kernel *k, const Schedule *s) {
   uint32_t outer = k->parallel_axes;
   double tasks = points_before(k, outer), block = hint(k, s->last_axis_block);
-  if (s->task_kind == TASK_BATCHED_GEMM)
-    return ceil(hint(k, k->loops.at[0]->extents[outer - 1]) / block);
   if (outer && s->task_kind != TASK_POINT) {
     double extent = (double)loop_extent_hint(k->loops.at[0], outer - 1);
     if (s->task_kind == TASK_ROWS)

@@ -56,7 +56,8 @@ static void find_trips(NestCount *c) {
   for (uint32_t j = 0; j < c->nest->loop_count; j++) {
     const NestLoop *l = &c->nest->loops[j];
     double step = (double)l->step, all = fmax(left[l->axis], 1);
-    bool is_whole = l->tail == TAIL_MASK || l->tail == TAIL_CLAMP;
+    bool is_whole =
+        l->tail == TAIL_MASK || l->tail == TAIL_CLAMP || l->tail == TAIL_SHIFT;
     c->covered[j] = all;
     c->trips[j] = is_whole ? ceil(all / step) : fmax(1, all / step);
     left[l->axis] = fmin(all, step);

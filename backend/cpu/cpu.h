@@ -23,12 +23,11 @@ typedef enum TaskKind {
   TASK_POINT, /* one iteration of the parallel axes; vectors along inner axes */
   TASK_ROWS,  /* several iterations of the last parallel axis, lo .. hi at a
                  time; vectors along inner axes */
-  TASK_COLUMNS, /* lo .. hi of the last parallel axis; vectors along it */
+  TASK_COLUMNS, /* lo .. hi of the last parallel axis; vectors along it, or
+                   along an inner axis in a batch of small matmuls */
   TASK_TILE, /* lo .. hi of the last parallel axis and top .. bottom of the axis
                 before it; for convolutions also above .. below of the axis
                 before that */
-  TASK_BATCHED_GEMM, /* lo .. hi of the last parallel axis, the batch; vectors
-                        along both axes before it */
 } TaskKind;
 
 /* The schedule of a kernel, chosen from its sizes and this machine.  Rounding
@@ -67,7 +66,8 @@ typedef struct Schedule {
                             0: none */
   struct Nest **nests;   /* of the other loops, by loop */
   struct GemmTilings *gemm_tilings; /* of the matmuls, by loop; NULL: none */
-  struct BatchedGemm *batched_gemm; /* of TASK_BATCHED_GEMM */
+  const struct SmallProduct
+      *small_product; /* of a batch of small matmuls; NULL: it is none */
   const struct GemmFields
       *gemm_fields; /* set by the user, by loop; NULL: none */
 } Schedule;

@@ -84,12 +84,6 @@ void emit_arg_column_partials(Emitter *e, Buffer *out,
 /* Emits the function that combines chunks. */
 void emit_arg_combine(Emitter *e, Buffer *out);
 
-/* ---- batched_small_gemm.c ---- */
-
-/* Emits the function of a kernel of small matmuls, and the call. */
-void emit_batched_gemm_function(Emitter *e, Buffer *out);
-void emit_batched_gemm_call(Emitter *e, Buffer *out);
-
 /* ---- gemm.c ---- */
 
 /* Emits the functions that the matmuls of a kernel call. */

@@ -1,9 +1,9 @@
 /* Describes the compiled kernel of a fusion group. */
-#include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/cost.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/schedule_make.h"
+#include "backend/cpu/small_product.h"
 #include "plan/observer.h"
 #include "plan/schedule_file.h"
 #include "runtime/thread_pool.h"
@@ -23,16 +23,16 @@ static const char *describe_tasks(const Kernel *k, const Schedule *s,
     return arena_printf(arena, "%lld rows, %lld at a time",
                         (long long)s->last_axis_span, block);
   case TASK_COLUMNS:
+    if (s->small_product)
+      return arena_printf(arena, "%lld matrices of %lld × %lld", block,
+                          (long long)s->small_product->rows,
+                          (long long)s->small_product->columns);
     return arena_printf(arena, "%lld columns", block);
   case TASK_TILE:
     if (s->task_image_rows)
       return arena_printf(arena, "%lld × %lld × %lld", height,
                           (long long)s->task_image_rows, block);
     return arena_printf(arena, "%lld × %lld", height, block);
-  case TASK_BATCHED_GEMM:
-    return arena_printf(arena, "%lld matrices of %lld × %lld", block,
-                        (long long)s->batched_gemm->rows,
-                        (long long)s->batched_gemm->columns);
   }
   return k->parallel_axes && !s->reduction_chunk
              ? "a row"
@@ -67,15 +67,15 @@ static const char *describe_packing(const Operand *o) {
 static const char *describe_gemm_tiles(const Kernel *k, const Schedule *s,
                                        Arena *arena) {
   Buffer out = {.arena = arena};
-  const BatchedGemm *p = s->batched_gemm;
-  if (p && p->nr_vectors)
+  const SmallProduct *p = s->small_product;
+  if (p && p->row_vectors)
     return arena_printf(arena, "%u × %u in registers, all unpacked", p->mr,
-                        p->nr_vectors * s->width);
+                        p->row_vectors * s->width);
   if (p)
     return arena_printf(
-        arena, "%lld × %lld by %lld terms, %lld per vector, constant sizes",
+        arena, "%lld × %lld by %lld terms, %lld per vector, shuffled lanes",
         (long long)p->rows, (long long)p->columns, (long long)p->depth,
-        (long long)p->per_register);
+        (long long)p->members);
   for (uint32_t j = 0; s->gemm_tilings && j < k->loops.len; j++) {
     const GemmTiling *t = &s->gemm_tilings->by_loop[j];
     if (!t->is_gemm)
@@ -102,9 +102,6 @@ static bool has_reduction(const Kernel *k) {
 }
 
 static bool has_nontemporal_store(const Kernel *k, const Schedule *s) {
-  if (s->batched_gemm)
-    return batched_gemm_is_nontemporal(s, k->graph,
-                                       &k->loops.at[0]->outputs.at[0]);
   for (uint32_t j = 0; j < k->loops.len; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
       const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
@@ -168,7 +165,7 @@ static void count_strided_accesses(const LoopNest *loop, uint32_t vector_axis,
 
 static void count_all_accesses(const Kernel *k, const Schedule *s, Arena *arena,
                                KernelInfo *about) {
-  for (uint32_t j = 0; j < k->loops.len && !s->batched_gemm; j++)
+  for (uint32_t j = 0; j < k->loops.len; j++)
     if (!(s->gemm_tilings && s->gemm_tilings->by_loop[j].is_gemm) &&
         s->vector_axes[j] < MAX_KERNEL_AXES)
       count_strided_accesses(k->loops.at[j], s->vector_axes[j],

@@ -226,9 +226,7 @@ static void make_inner_axes(Kernel *k, uint64_t inner, uint32_t m, uint32_t n) {
     kernel_move_axis_last(k, order[j] - (uint32_t)__builtin_popcountll(before));
     moved |= (uint64_t)1 << order[j];
   }
-  k->parallel_axes = kept;
-  for (uint32_t j = 0; j < k->loops.len; j++)
-    k->loops.at[j]->parallel_axes = kept;
+  kernel_make_axes_inner(k, kept);
 }
 
 /* For a batch of matmuls with the same b, which is packed once for all of them,

@@ -32,8 +32,6 @@ static int64_t task_points(Emitter *e) {
     return s->last_axis_block;
   case TASK_COLUMNS:
     return block;
-  case TASK_BATCHED_GEMM:
-    return 1;
   case TASK_TILE:
     return emit_extent_mul(e, task_row_elements(s),
                            gemm_tiling_epilogue_per_block(s)
@@ -166,8 +164,6 @@ static void emit_task_ranges(Emitter *e, Buffer *out) {
                             emit_task_range(e, out, "top", "bottom", "bands",
                                             loop->extents[--points],
                                             s->task_height, 0));
-  if (s->task_kind == TASK_BATCHED_GEMM)
-    points -= 2;
   if (s->task_kind == TASK_TILE && !s->gemm_tilings)
     buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
   if (s->task_image_rows)
@@ -223,11 +219,6 @@ static void emit_comment(const Emitter *e, Buffer *out, uint32_t loop) {
 
 /* The loops after a matmul run as its epilogue, block by block. */
 static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
-  if (e->cpu->schedule->batched_gemm) {
-    emit_comment(e, out, 0);
-    emit_batched_gemm_call(e, out);
-    return;
-  }
   for (uint32_t j = from; j < count;) {
     uint32_t to = j + 1;
     while (to < count && !is_gemm(e, to))
@@ -385,6 +376,14 @@ static void emit_combine_partials(Emitter *e, Buffer *out) {
 
 /* ---- entry point ---- */
 
+/* The attribute of a function with unrolled rows. */
+static const char *kernel_attribute(const Kernel *k, const Schedule *s) {
+  for (uint32_t j = 0; j < k->loops.len && s->width > 1; j++)
+    if (s->nests[j] && nest_unrolls_rows(s->nests[j]))
+      return "OPTIMIZED ";
+  return "";
+}
+
 static void emit_pointers(Emitter *e, Buffer *out) {
   const CpuKernel *kernel = e->cpu->out;
   const Call *call = &kernel->code.call;
@@ -464,8 +463,6 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
     buffer_printf(out, "#define W %u\n", s->width);
   if (s->gemm_tilings)
     emit_gemm_functions(e, out);
-  if (s->batched_gemm)
-    emit_batched_gemm_function(e, out);
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (s->nests[j] && s->nests[j]->has_epilogue)
       e->cpu->epilogue[j] = short_reduction_epilogue(k, s, k->arena, j);
@@ -478,10 +475,10 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   emit_transpose_functions(e, out);
   emit_append(out, &e->cpu->pack_functions);
   buffer_printf(out,
-                "%sint kernel%s(void *const *p, const int64_t *n,\n"
+                "%s%sint kernel%s(void *const *p, const int64_t *n,\n"
                 "const double *c, int64_t begin, int64_t end, char *room) {\n"
                 "(void)p, (void)n, (void)c, (void)room;\n",
-                *suffix ? "static " : "", suffix);
+                *suffix ? "static " : "", kernel_attribute(k, s), suffix);
   emit_pointers(e, out);
   emit_stop_pointer(e, out);
   emit_append(out, &locals);

@@ -1,9 +1,9 @@
 /* Chooses the versions of a kernel with symbolic sizes. */
 #include "backend/cpu/multiversion.h"
 
-#include "backend/cpu/batched_small_gemm.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/schedule_make.h"
+#include "backend/cpu/small_product.h"
 #include "backend/cpu/vector_axis.h"
 #include "kernel/roofline.h"
 #include "machine/limits/cpu.h"
@@ -165,27 +165,30 @@ static void add_short_reduction_version(const Kernel *k, KernelVersions *v) {
                 count == 1 ? ASSUMED_TINY_EXTENT : ASSUMED_WINDOW_LENGTH);
 }
 
-/* A version for a batch of small matmuls, if each of their extents is a
- * variable or a constant. */
-static void add_batched_gemm_version(const Kernel *k, uint32_t bytes,
-                                     KernelVersions *v) {
-  int64_t sizes[3];
-  int64_t max_value = batched_gemm_symbolic_sizes(
-      k, bytes / (vector_axis_needs_64bit(k, NULL) ? 8 : 4), sizes);
-  uint32_t var_set = 0;
-  if (!max_value)
-    return;
-  for (uint32_t j = 0; j < 3; j++) {
+/* Versions for a batch of small matmuls, if each of their extents is a variable
+ * or a constant: one for each number of vectors in a row. */
+static void add_small_product_versions(const Kernel *k, uint32_t bytes,
+                                       KernelVersions *v) {
+  int64_t sizes[3], width = bytes / (vector_axis_needs_64bit(k, NULL) ? 8 : 4);
+  uint32_t vectors = small_product_symbolic_sizes(k, (uint32_t)width, sizes),
+           vars[3] = {0};
+  for (uint32_t j = 0; vectors && j < 3; j++) {
     bool is_constant = extent_is_static(k->graph, sizes[j]);
-    uint32_t var = is_constant
-                       ? 0
-                       : var_bit(v, dim_as_var(extent_dim(k->graph, sizes[j])));
-    if (is_constant ? sizes[j] > max_value : !var)
+    if (!is_constant)
+      vars[j] = var_bit(v, dim_as_var(extent_dim(k->graph, sizes[j])));
+    if (is_constant ? sizes[j] > vectors * width : !vars[j])
       return;
-    var_set |= var;
   }
-  add_version(v, var_set, max_value, ASSUMED_TINY_EXTENT);
-  v->versions[v->count - 1].batched_gemm = true;
+  for (uint32_t j = 1; j <= vectors; j++) {
+    if (!vars[1] && ceil_div(sizes[1], width) != j)
+      continue;
+    add_version(v, vars[0] | vars[1] | vars[2], vectors * width,
+                ASSUMED_TINY_EXTENT);
+    KernelVersion *x = &v->versions[v->count - 1];
+    x->row_vectors = j;
+    x->row_set = vars[1];
+    x->max_row = j * width;
+  }
 }
 
 /* ---- 32-bit indices ---- */
@@ -238,7 +241,7 @@ static void find_versions(const Kernel *k, uint32_t bytes, KernelVersions *v) {
   uint32_t spatial_vars = find_vars(k, v);
   if (add_window_versions(k, v))
     return;
-  add_batched_gemm_version(k, bytes, v);
+  add_small_product_versions(k, bytes, v);
   if (spatial_vars <= MAX_VERSIONED_VARS) {
     for (uint32_t j = 0; j < spatial_vars && has_product(k); j++)
       add_version(v, (uint32_t)1 << j, 1, 1);
@@ -290,7 +293,7 @@ static bool emit_version(const KernelVersions *v, const Kernel *k,
   x->kernel = kernel_copy(k);
   x->kernel->exceeds_caches = x->min_points > 0;
   x->kernel->allow_conv_windows = x->window;
-  x->kernel->small_batched_gemm = x->batched_gemm;
+  x->kernel->small_product_vectors = x->row_vectors;
   x->kernel->native_only = v->native_only;
   x->index_32bit = x != &v->versions[v->count - 1] &&
                    (v->index_minima.len || v->index_maxima.len);

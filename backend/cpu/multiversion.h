@@ -25,7 +25,7 @@
 #include "support/vec.h"
 
 enum {
-  MAX_VERSIONS = 2 * MAX_VERSIONED_VARS + 7,
+  MAX_VERSIONS = 2 * MAX_VERSIONED_VARS + 10,
 };
 
 typedef struct KernelVersion {
@@ -35,7 +35,10 @@ typedef struct KernelVersion {
   int64_t assumed_value; /* the value that the schedule assumes */
   bool window;           /* only if the window's scratch memory is at most
                             MAX_WINDOW_SCRATCH_BYTES */
-  bool batched_gemm;     /* batch of small matmuls */
+  /* batch of small matmuls: the number of vectors of a row, and the set of the
+   * variable that is its length, at most max_row; row_vectors 0: other */
+  uint32_t row_vectors, row_set;
+  int64_t max_row;
   double min_points; /* iterations of the first loop, at least; 0: no limit */
   bool index_32bit;  /* index values fit in 31 bits */
   uint32_t unrolled_loops; /* number of short reductions */

@@ -1,6 +1,7 @@
 /* Chooses how the iterations of a loop nest run within a task: the steps of its
  * schedule. */
 #include "backend/cpu/narrow_product.h"
+#include "backend/cpu/small_product.h"
 #include "machine/limits/cpu.h"
 
 /* ---- sums in f32 runs ---- */
@@ -298,6 +299,8 @@ Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
   find_order(&c);
   if (loop_has_states(loop))
     choose_recurrence(&c);
+  else if (s->small_product)
+    small_product_nest(&c, s->small_product);
   else if (is_product)
     narrow_product_nest(&c, &product);
   else if (points)

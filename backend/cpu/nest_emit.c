@@ -105,6 +105,8 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
                     name);
     nest_append_level(w, &s, l->axis);
   }
+  if (l->shuffles)
+    nest_load_shuffled(w, &s);
   nest_write_loops(w, depth + 1, &s);
 }
 
@@ -241,6 +243,43 @@ static void write_versions(NestWriter *w, uint32_t depth, const NestState *s,
     buffer_puts(w->out, "}\n");
 }
 
+/* Returns true if the lanes of an axis are masked behind its end. */
+static bool masks_lanes(const NestWriter *w, uint32_t axis) {
+  uint32_t lanes = nest_lanes(w->nest);
+  return lanes != NO_LOOP && w->nest->loops[lanes].axis == axis &&
+         w->nest->loops[lanes].tail == TAIL_MASK;
+}
+
+/* Declares the numbers of valid lanes of the masked vectors of a tile, so that
+ * no iteration of the terms tests for the end.  Returns false if the loop has
+ * no such vectors. */
+static bool declare_valid_lanes(NestWriter *w, uint32_t depth, const char *at,
+                                const char *end) {
+  uint32_t axis = w->nest->loops[depth].axis,
+           group = nest_inner(w->nest, depth);
+  if (!depth || !masks_lanes(w, axis) || nest_find(w->nest, axis, 1) != group ||
+      w->nest->loops[group].run != NEST_UNROLL ||
+      w->nest->stream.row_axis != NO_LOOP)
+    return false;
+  long long count = w->nest->loops[group].count;
+  buffer_printf(w->out,
+                "int part%u[%lld];\n"
+                "#pragma GCC unroll %lld\n"
+                "for (int a = 0; a < %lld; a++) {\n"
+                "const int64_t left = %s - %s - a * W;\n"
+                "part%u[a] = left < W ? left < 0 ? 0 : (int)left : W;\n}\n",
+                depth, count, count, count, end, at, depth);
+  return true;
+}
+
+/* Returns true if a row of a small matmul has no more vectors than the tile. */
+static bool is_only_tile(const NestWriter *w, uint32_t depth) {
+  const NestLoop *l = &w->nest->loops[depth];
+  int64_t max = (int64_t)w->e->kernel->small_product_vectors * w->e->width;
+  return max && l->step == max && masks_lanes(w, l->axis) &&
+         nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 1) == NO_LOOP;
+}
+
 /* Tiles of which the last one may have fewer iterations. */
 static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
   const NestLoop *l = &w->nest->loops[depth];
@@ -250,23 +289,46 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
   NestState s = *from;
   s.axes[l->axis].end = end;
   declare_count(w, depth, from);
-  buffer_printf(w->out,
-                "for (int64_t %s = %s; %s < %s; %s += %lld%s) {\n"
-                "const int64_t %s = %s + %lld < %s ? %s + %lld : %s;\n"
-                "(void)%s;\n",
-                at, from->axes[l->axis].begin, at, last, at, step,
-                next_count(w, depth, from), end, at, step, last, at, step, last,
-                end);
+  if (is_only_tile(w, depth))
+    buffer_printf(w->out, "{\nconst int64_t %s = %s, %s = %s;\n", at,
+                  from->axes[l->axis].begin, end, last);
+  else
+    buffer_printf(w->out,
+                  "for (int64_t %s = %s; %s < %s; %s += %lld%s) {\n"
+                  "const int64_t %s = %s + %lld < %s ? %s + %lld : %s;\n"
+                  "(void)%s;\n",
+                  at, from->axes[l->axis].begin, at, last, at, step,
+                  next_count(w, depth, from), end, at, step, last, at, step,
+                  last, end);
   if (l->polls)
     buffer_puts(w->out, "if (stop && *stop)\nreturn 0;\n");
   if (w->nest->loads_masked && l->axis == w->e->vector_axis)
     buffer_printf(
         w->out, "const int64_t strip = (%s - first) / W;\n(void)strip;\n", at);
+  if (l->tail == TAIL_LESS && declare_valid_lanes(w, depth, at, end))
+    s.axes[l->axis].group = depth;
   if (l->tail == TAIL_IF)
     write_versions(w, depth, &s, at, end);
   else
     nest_enter(w, depth, &s, at, w->nest->loads_masked && is_exact(w, depth));
   end_run(w, depth, from);
+  buffer_puts(w->out, "}\n");
+}
+
+/* Full tiles, of which the last one begins earlier. */
+static void write_shifted(NestWriter *w, uint32_t depth, const NestState *s) {
+  const NestLoop *l = &w->nest->loops[depth];
+  const AxisRange *r = &s->axes[l->axis];
+  const char *at = loop_name(w, 'b', depth);
+  long long step = l->step;
+  declare_count(w, depth, s);
+  buffer_printf(w->out,
+                "for (int64_t t%u = %s; t%u < %s; t%u += %lld%s) {\n"
+                "const int64_t %s = t%u + %lld <= %s ? t%u : %s - %lld;\n",
+                depth, r->begin, depth, r->end, depth, step,
+                next_count(w, depth, s), at, depth, step, r->end, depth, r->end,
+                step);
+  nest_enter(w, depth, s, at, true);
   buffer_puts(w->out, "}\n");
 }
 
@@ -280,11 +342,38 @@ static void write_serial(NestWriter *w, uint32_t depth, const NestState *s) {
   buffer_puts(w->out, "}\n");
 }
 
-/* Returns true if the lanes of an axis are masked behind its end. */
-static bool masks_lanes(const NestWriter *w, uint32_t axis) {
-  uint32_t lanes = nest_lanes(w->nest);
-  return lanes != NO_LOOP && w->nest->loops[lanes].axis == axis &&
-         w->nest->loops[lanes].tail == TAIL_MASK;
+/* Vectors from .. to - 1 of a whole axis. */
+static void write_some_vectors(NestWriter *w, uint32_t depth,
+                               const NestState *s, int64_t from, int64_t to,
+                               bool are_full) {
+  const NestLoop *l = &w->nest->loops[depth];
+  long long first = from, last = to;
+  if (to - from == 1)
+    buffer_printf(w->out, "{\nconst int n%u = %lld;\n(void)n%u;\n", depth,
+                  first, depth);
+  else
+    buffer_printf(w->out,
+                  "#pragma GCC unroll %lld\n"
+                  "for (int n%u = %lld; n%u < %lld; n%u++) {\n",
+                  last, depth, first, depth, last, depth);
+  buffer_printf(w->out, "const int64_t b%u = %s + n%u * %lld;\n", depth,
+                s->axes[l->axis].begin, depth, (long long)l->step);
+  nest_enter(w, depth, s, loop_name(w, 'b', depth), are_full);
+  buffer_puts(w->out, "}\n");
+}
+
+/* The vectors of a whole axis, of which the last one may be masked.  It has at
+ * least one lane. */
+static void write_vectors(NestWriter *w, uint32_t depth,
+                          const NestState *from) {
+  const NestLoop *l = &w->nest->loops[depth];
+  int64_t full = nest_constant_extent(w->nest, l->axis) / l->step;
+  NestState s = *from;
+  if (full)
+    write_some_vectors(w, depth, &s, 0, full, true);
+  s.axes[l->axis].single = nest_inner(w->nest, depth);
+  if (full < l->count)
+    write_some_vectors(w, depth, &s, full, l->count, false);
 }
 
 /* A constant number of iterations, or fewer in a tile that is not full. */
@@ -345,7 +434,11 @@ static void write_vector(NestWriter *w, uint32_t depth, const NestState *s) {
   bool full = r->is_full, may_be_empty = !full && r->single != depth;
   bool tests = may_be_empty && (s->code != NEST_BODY || !w->is_maskable);
   buffer_printf(w->out, "{ const int64_t j = %s;\n(void)j;\n", r->begin);
-  if (may_be_empty)
+  if (may_be_empty && r->group)
+    buffer_printf(w->out, "const int rest = part%u[n%u];\n(void)rest;\n%s",
+                  r->group, nest_find(w->nest, l->axis, 1),
+                  tests ? "if (rest > 0) {\n" : "");
+  else if (may_be_empty)
     buffer_printf(w->out,
                   "const int64_t left = %s - j;\n"
                   "const int rest = left < W ? left < 0 ? 0 : (int)left : W;\n"
@@ -355,6 +448,8 @@ static void write_vector(NestWriter *w, uint32_t depth, const NestState *s) {
     buffer_printf(w->out, "const int rest = (int)(%s - j);\n(void)rest;\n",
                   r->end);
   buffer_puts(w->out, full ? full_vector_macros : tail_macros);
+  if (s->code == NEST_BODY)
+    nest_shuffle_lanes(w, s);
   if (c->is_used) {
     emit_append(w->out, &c->levels[c->vector]);
     emit_append(w->out, &c->check);
@@ -420,6 +515,10 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
   bool is_row = l->axis == n->stream.row_axis && nest_piece(n, depth) == 0;
   if (l->run == NEST_LANES)
     write_vector(w, depth, s);
+  else if (l->shuffles && l->step > 1)
+    nest_write_blocks(w, depth, s);
+  else if (w->shuffled < depth && l->run == NEST_UNROLL)
+    nest_write_out(w, depth, s);
   else if (l->axis == n->stream.input_axis)
     nest_write_input_rows(w, depth, s);
   else if (is_row && s->code == NEST_BODY)
@@ -428,6 +527,10 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
     write_single(w, depth, s);
   else if (w->e->transpose.loads.len && l->axis == w->e->transpose.axis)
     write_transposed(w, s, l->axis);
+  else if (l->run == NEST_UNROLL && l->tail == TAIL_MASK &&
+           nest_find(n, l->axis, 2) == NO_LOOP && masks_lanes(w, l->axis) &&
+           nest_inner(n, depth) != NO_LOOP)
+    write_vectors(w, depth, s);
   else if (l->run == NEST_UNROLL &&
            (r->is_full || nest_inner(n, depth) == NO_LOOP ||
             masks_lanes(w, l->axis)))
@@ -436,6 +539,8 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
     write_serial(w, depth, s);
   else if (l->tail == TAIL_PEEL || l->run == NEST_UNROLL)
     write_peeled(w, depth, s);
+  else if (l->tail == TAIL_SHIFT)
+    write_shifted(w, depth, s);
   else
     write_tiles(w, depth, s);
 }
@@ -593,6 +698,10 @@ static void begin_body(NestWriter *w) {
   LoopNest *spec = n->spec;
   bool has_stream = n->stream.row_axis != NO_LOOP;
   e->vector_axis = lanes == NO_LOOP ? NO_AXIS : n->loops[lanes].axis;
+  if (w->shuffled != NO_LOOP) {
+    e->vector_axis = n->flat.loops[n->flat.count - 1].axis;
+    w->lanes_spec = spec = nest_index_by_lanes(n);
+  }
   if (has_stream) {
     spec = nest_index_by_input_rows(n);
     nest_begin_stream(w, spec, count - 2, order);
@@ -608,9 +717,12 @@ static void begin_body(NestWriter *w) {
     e->ops.contracted = spec->outputs.at[0].value_op;
   if (loop_has_states(spec))
     bind_states(w);
+  if (w->shuffled != NO_LOOP)
+    nest_begin_shuffle(w);
   e->ops.precomputed = w->precomputed;
   emit_place_ops(e);
-  for (uint32_t j = 0; has_stream && j < spec->ops.len; j++)
+  bool is_loaded = has_stream || w->shuffled != NO_LOOP;
+  for (uint32_t j = 0; is_loaded && j < spec->ops.len; j++)
     if (w->precomputed[j]) {
       e->ops.varies[j] = true;
       e->ops.levels[j] = e->levels.vector;
@@ -706,8 +818,8 @@ static void begin_results(NestWriter *w, const LoopNest *epilogue) {
   Emitter *e = w->e;
   const Nest *n = w->nest;
   uint32_t order[MAX_KERNEL_AXES + 1], count = spatial_order(n, order);
-  emit_begin_loop(e, epilogue ? epilogue : n->spec, e->vector_axis, count,
-                  order);
+  LoopNest *loop = w->lanes_spec ? w->lanes_spec : n->spec;
+  emit_begin_loop(e, epilogue ? epilogue : loop, e->vector_axis, count, order);
   e->reads_past_tail = false;
   if (epilogue) {
     begin_epilogue(w, epilogue);
@@ -757,12 +869,14 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
                         NEW_ARRAY(e->arena, Accumulator, n->spec->outputs.len),
                     .loop_index = at,
                     .sums_depth = nest_accumulator_depth(n),
-                    .clamped = nest_clamped(n)};
+                    .clamped = nest_clamped(n),
+                    .shuffled = nest_shuffled(n)};
   Buffer empty = {.arena = e->arena};
   for (uint32_t j = 0; j < NEST_CODE_COUNT; j++)
     w->codes[j].text[0] = w->codes[j].text[1] = empty;
   w->partials = w->broadcasts = w->shared_loads = w->masks.source = empty;
   nest_index_sums(w);
+  e->keeps_sizes = nest_unrolls_rows(n);
   begin_body(w);
   bool separate = has_result_loops(w);
   set_addresses(w, true, !separate);
@@ -796,4 +910,5 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   if (jammed != NO_AXIS)
     unroll_and_jam_end(out);
   buffer_puts(out, "}\n");
+  e->keeps_sizes = false;
 }

@@ -1,4 +1,5 @@
 /* What the CPU cannot run of nests that are valid (kernel/nest_verify.c). */
+#include "backend/cpu/lane_shuffle.h"
 #include "backend/cpu/nest_choose.h"
 #include "machine/limits/cpu.h"
 #include "support/arena_text.h"
@@ -24,8 +25,9 @@ static const char *check_target(const NestCheck *c) {
       return refuse(c, j,
                     "cannot be blocks or threads: only GPUs have them: use "
                     "tasks and lanes");
-  if (n->flat.axis != NO_LOOP)
-    return "flatten: only GPUs run flattened loops";
+  if (n->flat.axis != NO_LOOP && nest_shuffled(n) == NO_LOOP)
+    return "flatten: CPUs run flattened loops as shuffled lanes only: write "
+           "`shuffle A` with a loop outside";
   return n->shared_axis == NO_LOOP ? NULL
                                    : "shared: only GPUs have shared memory";
 }
@@ -60,26 +62,6 @@ static const char *check_size(const NestCheck *c) {
 
 /* ---- vectors ---- */
 
-static const char *check_lanes(const NestCheck *c) {
-  const Nest *n = c->nest;
-  uint32_t lanes = nest_lanes(n);
-  if (lanes == NO_LOOP)
-    return NULL;
-  if (n->loops[lanes].tail == TAIL_MASK &&
-      !short_reduction_is_unrolled(c->schedule, n->spec, n->loops[lanes].axis))
-    return refuse(c, lanes,
-                  "cannot have tail mask: only short sums for each "
-                  "lane can: use less or peel");
-  if (n->loops[lanes].count == c->schedule->width)
-    return NULL;
-  return refuse(c, lanes,
-                arena_printf(n->arena,
-                             "has %lld lanes, and the vectors of this kernel "
-                             "have %u: write `width`",
-                             (long long)n->loops[lanes].count,
-                             c->schedule->width));
-}
-
 static bool has_locals(const LoopNest *loop) {
   for (uint32_t j = 0; j < loop->ops.len; j++)
     if (loop->ops.at[j].kind == KOP_LOAD_LOCAL)
@@ -88,6 +70,36 @@ static bool has_locals(const LoopNest *loop) {
     if (loop->outputs.at[j].local_index)
       return true;
   return false;
+}
+
+/* Returns true if an axis that is in each task has a sum for each index. */
+static bool is_inner_sum(const LoopNest *loop, uint32_t axis) {
+  return loop->outputs.len == 1 && loop->outputs.at[0].reduce == PRIM_SUM &&
+         axis >= loop->parallel_axes && axis < loop->spatial_axes &&
+         !has_locals(loop);
+}
+
+static const char *check_lanes(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t lanes = nest_lanes(n);
+  if (lanes == NO_LOOP)
+    return NULL;
+  if (n->loops[lanes].tail == TAIL_MASK && nest_shuffled(n) == NO_LOOP &&
+      !short_reduction_is_unrolled(c->schedule, n->spec,
+                                   n->loops[lanes].axis) &&
+      !is_inner_sum(n->spec, n->loops[lanes].axis))
+    return refuse(c, lanes,
+                  "cannot have tail mask: only short sums for each "
+                  "lane, and sums along an axis in a task, can: use less or "
+                  "peel");
+  if (n->loops[lanes].count == c->schedule->width)
+    return NULL;
+  return refuse(c, lanes,
+                arena_printf(n->arena,
+                             "has %lld lanes, and the vectors of this kernel "
+                             "have %u: write `width`",
+                             (long long)n->loops[lanes].count,
+                             c->schedule->width));
 }
 
 /* Local values of a block are rows along the last parallel axis. */
@@ -118,6 +130,11 @@ static const char *check_tails(const NestCheck *c) {
       return refuse(c, j,
                     "has tail mask, which only vectors can have: use "
                     "less, peel or if");
+    if (inner != NO_LOOP && tail == TAIL_SHIFT &&
+        (inner == lanes || loop_is_trimmed(n->spec, n->loops[j].axis)))
+      return refuse(c, j,
+                    "has tail shift, which neither vectors nor trimmed loops "
+                    "can have: use less or peel");
     if (inner != NO_LOOP && tail == TAIL_CLAMP &&
         (inner != clamped || n->loops[j].run != NEST_TASK ||
          n->loops[inner].run != NEST_UNROLL || nest_inner(n, inner) != NO_LOOP))
@@ -241,6 +258,27 @@ static const char *check_interleaved(const NestCheck *c) {
   return NULL;
 }
 
+/* ---- shuffled lanes ---- */
+
+static const char *check_shuffled(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint32_t at = nest_shuffled(n);
+  if (at == NO_LOOP)
+    return NULL;
+  if (c->schedule->width == 1 || schedule_has_byte_lanes(c->schedule))
+    return refuse(c, at,
+                  "cannot load shuffled operands: it needs vectors of lanes of "
+                  "32 or 64 bits: write another `width`");
+  if (n->interleaved_axis != NO_LOOP || c->schedule->reduction_chunk ||
+      n->spec->trim_bounds || n->spec->staging)
+    return refuse(c, at,
+                  "cannot load shuffled operands with interleave, chunk, stage "
+                  "or trimmed loops: leave it out");
+  LaneShuffle f = lane_shuffle_of(n, c->schedule->width);
+  const char *reason = lane_shuffle_refusal(&f);
+  return reason ? refuse(c, at, reason) : NULL;
+}
+
 /* ---- tiles that are transposed in registers ---- */
 
 /* Loops that copy strided data, or that are transposed, have one form. */
@@ -271,6 +309,7 @@ const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
   const char *error = check_target(&c);
   error = error ? error : check_size(&c);
   error = error ? error : check_interleaved(&c);
+  error = error ? error : check_shuffled(&c);
   error = error ? error : check_lanes(&c);
   error = error ? error : check_locals(&c);
   error = error ? error : check_tails(&c);

@@ -2,6 +2,7 @@
 #ifndef AXON_CPU_NEST_WRITER_H
 #define AXON_CPU_NEST_WRITER_H
 
+#include "backend/cpu/lane_shuffle.h"
 #include "backend/cpu/loop_writer.h"
 #include "kernel/nest.h"
 
@@ -24,6 +25,12 @@ typedef enum NestCodeKind {
   NEST_CODE_COUNT
 } NestCodeKind;
 
+/* An operand that is loaded as vectors x%u_0, x%u_1, …, and shuffled to y%u. */
+typedef struct ShuffledLoad {
+  uint32_t op, id;
+  const char *address; /* of the first element */
+} ShuffledLoad;
+
 typedef struct NestWriter {
   Emitter *e;
   const Nest *nest;
@@ -44,6 +51,11 @@ typedef struct NestWriter {
   Buffer broadcasts;        /* loops that load them */
   Buffer shared_loads;
   HoistedMasks masks;
+  /* Shuffled lanes (nest_shuffle.c). */
+  uint32_t shuffled; /* nest_shuffled */
+  LaneShuffle shuffle;
+  LoopNest *lanes_spec; /* nest_index_by_lanes */
+  VEC(ShuffledLoad) shuffled_loads;
 } NestWriter;
 
 /* The indices that a loop runs over: begin .. end - 1. */
@@ -52,12 +64,17 @@ typedef struct AxisRange {
   bool is_full;    /* fills the tile: inner loops have constant counts */
   uint32_t single; /* the loop that has one iteration here; NO_LOOP: none */
   bool is_counted; /* n%u is the number of this iteration */
+  int64_t at;      /* begin, if the iterations are written out */
+  uint32_t group;  /* part%u has the numbers of valid lanes of the vectors of
+                      this loop; 0: they are not known before */
 } AxisRange;
 
 typedef struct NestState {
   AxisRange axes[MAX_KERNEL_AXES + 1];
   bool in_sums;      /* inside of the accumulators' scope */
   NestCodeKind code; /* the code of an iteration: states, body or results */
+  const char *tiles; /* the number of iterations of the flattened tile in the
+                        last block; NULL: all */
 } NestState;
 
 /* ---- nest_emit.c ---- */
@@ -102,6 +119,22 @@ void nest_store_vector(NestWriter *w, Buffer *out, const Accumulator *f,
 void nest_declare_interleaved(const NestWriter *w);
 /* The accumulator of the current iteration. */
 const char *nest_sum_name(NestWriter *w, const Accumulator *f);
+
+/* ---- nest_shuffle.c ---- */
+
+/* The loop with the lanes of the flattened loop along its last axis.  Loads are
+ * those of the first lane and term. */
+LoopNest *nest_index_by_lanes(const Nest *n);
+/* Names the shuffled operands.  Call before operations are placed. */
+void nest_begin_shuffle(NestWriter *w);
+/* Writes the blocks of a loop that loads shuffled operands. */
+void nest_write_blocks(NestWriter *w, uint32_t depth, const NestState *s);
+/* Loads the operands of an iteration. */
+void nest_load_shuffled(NestWriter *w, NestState *s);
+/* Writes out the iterations of an unrolled loop. */
+void nest_write_out(NestWriter *w, uint32_t depth, const NestState *s);
+/* The operands of a vector. */
+void nest_shuffle_lanes(NestWriter *w, const NestState *s);
 
 /* ---- nest_stream.c ---- */
 

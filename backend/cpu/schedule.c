@@ -1,5 +1,5 @@
 /* Chooses the schedule of a kernel from its access patterns. */
-#include "backend/cpu/batched_small_gemm.h"
+#include "backend/cpu/small_product.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/narrow_product.h"
 #include "backend/cpu/vector_axis.h"
@@ -214,7 +214,7 @@ static double choose_nontemporal_bytes(const Kernel *k) {
 }
 
 void schedule_trim(Kernel *k, const Schedule *s) {
-  if (s->reduction_chunk || s->gemm_tilings || s->batched_gemm)
+  if (s->reduction_chunk || s->gemm_tilings)
     return;
   if (s->task_kind == TASK_POINT)
     kernel_trim(k, TRIM_ROWS);
@@ -252,6 +252,8 @@ static uint32_t vector_axis_of(const Kernel *k, const LoopNest *loop,
   double cost;
   if (loop->staging == STAGE_OUT)
     return loop->contiguous_axis;
+  if (s->small_product)
+    return s->small_product->n_axis;
   return s->task_kind == TASK_COLUMNS || s->task_kind == TASK_TILE
              ? k->parallel_axes - 1
              : vector_axis_best_inner(k->arena, loop, s->width, &cost);
@@ -278,7 +280,8 @@ static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
     gemm_tiling_choose(k, s);
   else if (outer_axis != NO_AXIS)
     choose_loops(k, s, outer_axis);
-  else if (!narrow_product_choose(k, s) && !batched_gemm_choose(k, s) &&
+  else if (!narrow_product_choose(k, s) &&
+           (s->gemm_fields || !small_product_choose(k, s)) &&
            !gemm_tiling_choose(k, s))
     choose_loops(k, s, vector_axis_best_outer(k, s->width));
   choose_vector_axes(k, s);
@@ -286,7 +289,7 @@ static void choose_for_width(Kernel *k, uint32_t bytes, Schedule *s,
 
 /* Stages strided accesses. */
 static void choose_staging(Kernel *k, Schedule *s) {
-  if (s->task_kind != TASK_COLUMNS || s->reduction_chunk ||
+  if (s->task_kind != TASK_COLUMNS || s->small_product || s->reduction_chunk ||
       k->vectorize_outer || k->trim_bounds.len ||
       !vector_axis_staging_pays(k, k->parallel_axes - 1, s->width))
     return;
@@ -330,7 +333,7 @@ void schedule_prepare_nests(Kernel *k, Schedule *s) {
 /* Chooses how the loops that are no matmuls run within a task. */
 static void choose_nests(Kernel *k, Schedule *s) {
   s->nests = NEW_ARRAY(k->arena, Nest *, k->loops.len);
-  for (uint32_t j = 0; j < k->loops.len && !s->batched_gemm; j++)
+  for (uint32_t j = 0; j < k->loops.len; j++)
     if (!s->gemm_tilings || !s->gemm_tilings->by_loop[j].is_gemm)
       s->nests[j] = nest_choose(k, s, j);
 }

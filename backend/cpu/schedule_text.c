@@ -15,12 +15,7 @@
 /* ---- printing ---- */
 
 static bool is_gemm(const Schedule *s, uint32_t loop) {
-  return s->batched_gemm ||
-         (s->gemm_tilings && s->gemm_tilings->by_loop[loop].is_gemm);
-}
-
-static bool has_gemm(const Schedule *s) {
-  return s->batched_gemm || s->gemm_tilings;
+  return s->gemm_tilings && s->gemm_tilings->by_loop[loop].is_gemm;
 }
 
 /* Iterations of a parallel axis in a task. */
@@ -53,16 +48,13 @@ static void print_head(Buffer *out, const Kernel *k, const Schedule *s) {
 
 static void print_gemm(Buffer *out, const Kernel *k, const Schedule *s,
                        uint32_t loop) {
-  buffer_puts(out, "by gemm");
-  if (!s->gemm_tilings)
-    return;
-  buffer_puts(out, " {");
+  buffer_puts(out, "by gemm {");
   gemm_fields_print(out, k, s, loop);
   buffer_puts(out, "}");
 }
 
 void schedule_print(Buffer *out, const Kernel *k, const Schedule *s) {
-  if (!has_gemm(s))
+  if (!s->gemm_tilings)
     print_head(out, k, s);
   for (uint32_t j = 0; j < k->loops.len; j++) {
     bool is_epilogue = j && s->nests[j - 1] && s->nests[j - 1]->has_epilogue;
@@ -255,17 +247,30 @@ static const char *check_blocks(const ScheduleReader *r) {
   return NULL;
 }
 
-/* Orders the parallel axes as the tasks are. */
+/* Returns true if parallel axes may be loops in a task. */
+static bool axes_may_be_inner(const Kernel *k) {
+  const LoopNest *loop = k->loops.at[0];
+  bool has_locals = k->loops.len > 1 || k->accumulated_axes;
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    has_locals |= loop->outputs.at[j].local_index != NULL;
+  return !has_locals;
+}
+
+/* Orders the parallel axes as the tasks are.  Axes that are not named are loops
+ * in a task. */
 static const char *apply_tasks(ScheduleReader *r, Schedule *s) {
   Kernel *k = r->kernel;
   KernelHead *h = &r->head;
   for (uint32_t v = 0; !h->axis_count && v < k->parallel_axes; v++)
     h->axes[v] = (uint8_t)v, h->blocks[v] = 1;
   h->axis_count = h->axis_count ? h->axis_count : k->parallel_axes;
-  if (h->axis_count < k->parallel_axes)
-    return arena_printf(k->arena, "the kernel has %u parallel axes: name each",
+  if (h->axis_count < k->parallel_axes && !axes_may_be_inner(k))
+    return arena_printf(k->arena,
+                        "the kernel has %u parallel axes: name each, since "
+                        "only one loop nest without local values may have "
+                        "loops over them in its tasks",
                         k->parallel_axes);
-  uint32_t blocks = 0;
+  uint32_t blocks = 0, inner = k->parallel_axes - h->axis_count;
   for (uint32_t j = 0; j < h->axis_count; j++) {
     if (h->blocks[j] == 1 && blocks)
       return arena_printf(k->arena,
@@ -282,6 +287,10 @@ static const char *apply_tasks(ScheduleReader *r, Schedule *s) {
       v++;
     kernel_move_axis_last(k, v);
   }
+  for (uint32_t j = 0; j < inner; j++)
+    kernel_move_axis_last(k, 0);
+  if (inner)
+    kernel_make_axes_inner(k, h->axis_count);
   static const TaskKind kinds[] = {TASK_POINT, TASK_COLUMNS, TASK_TILE};
   s->task_kind = kinds[blocks];
   s->last_axis_block = blocks ? h->blocks[h->axis_count - 1] : 1;
@@ -385,13 +394,6 @@ static bool read_all_gemm_fields(ScheduleReader *r, GemmFields *fields,
   return found;
 }
 
-static bool has_fields(const Schedule *s, uint32_t loop) {
-  for (uint32_t j = 0; j < GEMM_FIELD_COUNT; j++)
-    if (gemm_fields_set(s, loop)->of[j])
-      return true;
-  return false;
-}
-
 static const char *read_nests(ScheduleReader *r, Schedule *s) {
   Kernel *k = r->kernel;
   const char *error = NULL;
@@ -403,10 +405,8 @@ static const char *read_nests(ScheduleReader *r, Schedule *s) {
                                  k->loops.len)
                   : NULL;
     else if (after_by_gemm(r, j))
-      error = !is_gemm(s, j)     ? "this loop nest is no matrix product"
-              : s->gemm_tilings  ? gemm_fields_refusal(k, s, j)
-              : has_fields(s, j) ? "a batch of small products has no fields"
-                                 : NULL;
+      error = is_gemm(s, j) ? gemm_fields_refusal(k, s, j)
+                            : "this loop nest is no matrix product";
     else if (r->loops[j].steps && is_gemm(s, j))
       error = "this loop nest is a matrix product: write `by gemm` here, or "
               "steps for each";

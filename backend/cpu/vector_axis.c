@@ -108,7 +108,7 @@ static bool loop_fits_bytes(const LoopNest *loop, uint32_t v, uint32_t width) {
 
 bool vector_axis_fits_bytes(const Kernel *k, const Schedule *s,
                             uint32_t width) {
-  if (s->gemm_tilings || s->batched_gemm || s->transpose || s->strip_length)
+  if (s->gemm_tilings || s->small_product || s->transpose || s->strip_length)
     return false;
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (!loop_fits_bytes(k->loops.at[j], s->vector_axes[j], width))

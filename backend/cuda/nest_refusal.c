@@ -24,6 +24,15 @@ static const char *refuse(const NestCheck *c, uint32_t loop,
 
 static const char *check_runs(const NestCheck *c) {
   const Nest *n = c->nest;
+  if (nest_shuffled(n) != NO_LOOP)
+    return refuse(c, nest_shuffled(n),
+                  "cannot load shuffled operands: only CPUs shuffle lanes: "
+                  "leave out `shuffle`");
+  if (n->flat.count && n->flat.loops[0].count)
+    return arena_printf(n->arena,
+                        "i%u is inside of a loop of the same axis: flatten "
+                        "outermost pieces",
+                        n->names[n->flat.loops[0].axis]);
   for (uint32_t j = 0; j < n->loop_count; j++) {
     const NestLoop *l = &n->loops[j];
     if (l->run == NEST_TASK)

@@ -48,6 +48,15 @@ const char *emit_affine_term(Emitter *e, int64_t coef, const char *name) {
   return coef == 1 ? name : format(e, "%s * %s", emit_int(e, coef), name);
 }
 
+/* The same for an axis of the current loop nest. */
+static const char *emit_axis_term(Emitter *e, uint32_t v, int64_t coef,
+                                  const char *name) {
+  bool is_kept = e->keeps_sizes && v < MAX_KERNEL_AXES && coef != 1 &&
+                 v + 1 >= e->loop->parallel_axes;
+  return is_kept ? format(e, "%s * %s", emit_kept_int(e, coef), name)
+                 : emit_affine_term(e, coef, name);
+}
+
 /* The shared loads of backend/cpu/nest_stream.c emit a level again only
  * for its conditions, so that some of its names are unused. */
 const char *emit_const_qualifier(const Emitter *e) {
@@ -69,7 +78,7 @@ const char *emit_affine(Emitter *e, const AffineExpr *q) {
               ? format(e, "i%u", v)
               : format(e, "q%u",
                        e->floor_divs.first_name + v - MAX_KERNEL_AXES);
-      const char *t = emit_affine_term(e, q->coef[v], name);
+      const char *t = emit_axis_term(e, v, q->coef[v], name);
       sum = sum ? format(e, "%s + %s", sum, t) : t;
       terms++;
     }

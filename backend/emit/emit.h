@@ -190,6 +190,9 @@ struct Emitter {
   uint32_t prefetch_axis; /* axis along which masked loads prefetch their next
                              iteration, or NO_AXIS */
   bool reads_past_tail; /* the terms are unrolled, and loads ignore the tail */
+  /* Sizes of loops in a task, and strides of their axes and of the last
+   * parallel axis, are numbers in the code or variables of the function. */
+  bool keeps_sizes;
 };
 
 /* ---- emitter.c ---- */
@@ -206,6 +209,9 @@ extern const char full_vector_macros[], tail_macros[], undef_macros[];
 
 const char *emit_format(Emitter *e, const char *text, ...) PRINTF_LIKE(2, 3);
 const char *emit_int(Emitter *e, int64_t x); /* a parameter */
+/* A number if the extent is constant; otherwise a parameter that is read once.
+ */
+const char *emit_kept_int(Emitter *e, int64_t x);
 /* A parameter that is not an extent. */
 const char *emit_plain_int(Emitter *e, int64_t x);
 /* A word of a key, or of the key that replaces a placeholder. */

@@ -19,6 +19,15 @@ const char *emit_int(Emitter *e, int64_t x) {
                 e->emitted->call.ints.len - 1 - e->function.first_int);
 }
 
+const char *emit_kept_int(Emitter *e, int64_t x) {
+  if (extent_is_static(e->kernel->graph, x))
+    return format(e, "%lld", (long long)x);
+  uint32_t id = e->next_id++;
+  buffer_printf(&e->function.head, "const int64_t h%u = %s;\n", id,
+                emit_int(e, x));
+  return format(e, "h%u", id);
+}
+
 int64_t emit_extent_mul(Emitter *e, int64_t x, int64_t y) {
   int64_t out = 0;
   e->failed |= !extent_mul(e->kernel->graph, x, y, &out);

@@ -5,6 +5,7 @@
 
 #include "kernel/nest.h"
 #include "support/arena.h"
+#include "support/arena_text.h"
 #include "support/buffer.h"
 
 #include <string.h>
@@ -51,8 +52,24 @@ static const Refused refused[] = {
     {"tile i1 16; tile i1 6; order i1.2, i0, i1.1, i1; order i0, i1.2; "
      "flatten i0, i1.2",
      "flattened i1: step 16, not 18"},
-    {"tile i0 8; flatten i0, i1",
-     "i0 is inside of a loop of the same axis: flatten outermost pieces"},
+    {"tile i1 8; order i1.1, i0, i1; flatten i0, i1",
+     "i1 is inside of a loop of the same axis: flatten outermost pieces"},
+    {"shuffle i0",
+     "i0 cannot load shuffled operands: flatten loops of constant numbers of "
+     "iterations, and make the lanes of the flattened loop"},
+    {"tile i2 4 shift", "i2 is summed: shift would add terms twice"},
+    {"tile i1 101 shift",
+     "i1 has fewer iterations than a tile, or their number is not constant: "
+     "shift needs a full tile: use less or peel"},
+    {"tile i1 30; tile i1.1 4 shift",
+     "i1.1 has fewer iterations than a tile, or their number is not constant: "
+     "shift needs a full tile: use less or peel"},
+    {"tile i1 8 shift; tile i1.1 2",
+     "i1.1 has tail shift: it must be serial, and the outermost loop of its "
+     "axis"},
+    {"tile i1 8 shift; order i1.1, i0; tasks i1.1",
+     "i1.1 has tail shift: it must be serial, and the outermost loop of its "
+     "axis"},
     {"blocks i0; flatten i0, i1", "i0 is not serial"},
     {"flatten i0, i1; tile i0 4",
      "i0.0 does not exist: its loop was flattened"},
@@ -137,22 +154,21 @@ static const Refused refused[] = {
      "online reduction"},
     {"masked", "masked: no rows share input rows: stream comes first"},
     {"fma", "fma: the sum is no sum of products of f32 or f64"},
-    {"til i0 3",
-     "expected one of the steps tile, order, unroll, tasks, strips, "
-     "lanes, parts, run, poll, stream, broadcast, masked, fma, epilogue, "
-     "flatten, blocks, threads, interleave, shared"},
-    {"tile 3",
-     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
-    {"tile i99 3",
-     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
-    {"tile i0, i1 3",
-     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
-    {"tile i0",
-     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
-    {"tile i0 99999999999",
-     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
-    {"tile i0 4 tasks i0.1",
-     "expected tile A n [less | peel | if | mask | clamp]: splits A by n"},
+    {"til i0 3", "expected one of the steps tile, order, unroll, tasks, lanes, "
+                 "parts, run, poll, stream, broadcast, masked, fma, epilogue, "
+                 "flatten, blocks, threads, interleave, shuffle, shared"},
+    {"tile 3", "expected tile A n [less | peel | if | mask | clamp | shift]: "
+               "splits A by n"},
+    {"tile i99 3", "expected tile A n [less | peel | if | mask | clamp | "
+                   "shift]: splits A by n"},
+    {"tile i0, i1 3", "expected tile A n [less | peel | if | mask | clamp | "
+                      "shift]: splits A by n"},
+    {"tile i0", "expected tile A n [less | peel | if | mask | clamp | shift]: "
+                "splits A by n"},
+    {"tile i0 99999999999", "expected tile A n [less | peel | if | mask | "
+                            "clamp | shift]: splits A by n"},
+    {"tile i0 4 tasks i0.1", "expected tile A n [less | peel | if | mask | "
+                             "clamp | shift]: splits A by n"},
     {"stream i1",
      "expected stream A, K: rows A share the input rows of terms K"},
     {"order", "expected order A, B, …: the loops in this order, outermost "
@@ -408,6 +424,50 @@ static void test_interleave(void **state) {
   }
 }
 
+/* Lanes of three by four elements in each iteration of a loop outside. */
+static void test_shuffle(void **state) {
+  (void)state;
+  static const char lanes[] =
+      "tile i0 3; flatten i0, i1; tile i3 8 mask; "
+      "unroll i3.1; order i2, i3.1, i3; lanes i3 mask; ";
+  static const Refused rows[] = {
+      {"shuffle i0", "i2 must be unrolled: it is inside of the loop that loads "
+                     "shuffled operands"},
+      {"unroll i2; shuffle i0; shuffle i0",
+       "i0 cannot load shuffled operands: another loop does, or it does "
+       "already"},
+      {"unroll i2; shuffle i2",
+       "i2 cannot load shuffled operands: it must be serial, and neither tiled "
+       "nor summed nor flattened"},
+      {"unroll i2; shuffle i0; tile i0 2",
+       "i0.1 cannot load shuffled operands: it must be serial, and neither "
+       "tiled nor summed nor flattened"},
+      {"unroll i2; shuffle i0", NULL},
+  };
+  for (uint32_t k = 0; k < ARRAY_LEN(rows); k++) {
+    Arena *arena = arena_new();
+    uint32_t at = 0;
+    LoopNest *spec = new_spec(arena, PRIM_SUM);
+    spec->extents[1] = 4;
+    Nest *n = nest_new(arena, spec, NULL);
+    const char *error = nest_parse_schedule(
+        n, arena_printf(arena, "%s%s", lanes, rows[k].schedule), &at);
+    Buffer printed = {.arena = arena};
+    nest_print(&printed, n);
+    if (rows[k].error)
+      assert_string_equal(error ? error : "accepted", rows[k].error);
+    else
+      assert_string_equal(printed.text,
+                          "for i0 by 3 shuffle\n"
+                          "  sums[2]\n"
+                          "  for i2 times 300 unroll\n"
+                          "    for i3.1 by 8 times 2 unroll mask\n"
+                          "      for i3 times 8 lanes mask\n"
+                          "flatten i3: i0 times 3, i1\n");
+    arena_free(arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_refusals),
@@ -417,6 +477,7 @@ int main(void) {
       cmocka_unit_test(test_states),
       cmocka_unit_test(test_strips),
       cmocka_unit_test(test_interleave),
+      cmocka_unit_test(test_shuffle),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,17 +49,19 @@ static bool is_refused(RandomSchedule *r) {
 
 static const char *random_head(RandomSchedule *r) {
   Buffer out = {.arena = r->arena};
-  uint32_t count = r->kernel->parallel_axes, left = count, blocks = below(r, 3);
+  uint32_t count = r->kernel->parallel_axes, blocks = below(r, 3);
+  /* other axes are loops in a task */
+  uint32_t tasks = below(r, 3) || !count ? count : 1 + below(r, count);
   bool used[MAX_KERNEL_AXES] = {0};
-  while (left) {
+  for (uint32_t named = 0; named < tasks;) {
     uint32_t v = below(r, count);
     if (used[v])
       continue;
     used[v] = true;
-    buffer_printf(&out, "%si%u", left == count ? "tasks " : ", ", v);
+    buffer_printf(&out, "%si%u", named ? ", " : "tasks ", v);
     int64_t extent = r->kernel->loops.at[0]->extents[v];
     bool is_short = extent >= 2 && extent <= 4;
-    if (left-- <= blocks)
+    if (++named + blocks > tasks)
       buffer_printf(&out, " %u",
                     is_short ? (uint32_t)extent : 2 + below(r, 40));
   }
@@ -147,9 +149,43 @@ static void add_interleave(RandomSchedule *r, Buffer *out, const Nest *n,
   buffer_printf(out, "i%u; lanes i%u; interleave i%u", axis, axis, woven);
 }
 
+/* Lanes of flattened loops, whose operands are shuffled: the axes in the task
+ * that are not summed, and perhaps a tile of the loop outside of them. */
+static void add_shuffle(RandomSchedule *r, Buffer *out, const Nest *n) {
+  uint32_t first = 0, end = 0;
+  char name[32];
+  while (first < n->loop_count && n->loops[first].run == NEST_TASK)
+    first++;
+  for (end = first;
+       end < n->loop_count && n->loops[end].axis < n->spec->spatial_axes;)
+    end++;
+  bool has_tile = below(r, 2);
+  if (end - first < (has_tile ? 2u : 3u))
+    return;
+  loop_name(n, first, name);
+  if (has_tile)
+    buffer_printf(out, "tile %s %u; flatten %s, ", name, 1 + below(r, 4), name);
+  else
+    buffer_puts(out, "flatten ");
+  for (uint32_t j = first + 1; j < end; j++)
+    buffer_printf(out, "%si%u", j > first + 1 ? ", " : "",
+                  n->names[n->loops[j].axis]);
+  uint32_t lanes = n->spec->axis_count;
+  buffer_printf(out, "; tile i%u %u mask; unroll i%u.1; ", lanes, r->made.width,
+                lanes);
+  for (uint32_t v = n->spec->spatial_axes; v < n->spec->axis_count; v++)
+    buffer_printf(out, "unroll i%u; ", n->names[v]);
+  buffer_puts(out, "order ");
+  for (uint32_t v = n->spec->spatial_axes; v < n->spec->axis_count; v++)
+    buffer_printf(out, "i%u, ", n->names[v]);
+  buffer_printf(out, "i%u.1, i%u; lanes i%u mask; shuffle i%u", lanes, lanes,
+                lanes, n->names[n->loops[first].axis]);
+}
+
 static const char *random_step(RandomSchedule *r, const Nest *n) {
   static const char *const flags[] = {"broadcast", "masked", "fma", "epilogue"};
-  static const char *const tails[] = {"less", "peel", "if", "mask", "clamp"};
+  static const char *const tails[] = {"less", "peel",  "if",
+                                      "mask", "clamp", "shift"};
   Buffer out = {.arena = r->arena};
   char one[32], other[32];
   if (!n->loop_count)
@@ -209,6 +245,14 @@ static void try_interleave(RandomSchedule *r, uint32_t loop) {
     if (step.len && !*r->steps[loop])
       add_step(r, loop, step.text);
   }
+}
+
+/* The same for shuffled lanes, which need a nest without steps. */
+static void try_shuffle(RandomSchedule *r, uint32_t loop) {
+  Buffer step = {.arena = r->arena};
+  add_shuffle(r, &step, r->made.nests[loop]);
+  if (step.len)
+    add_step(r, loop, step.text);
 }
 
 /* Number of iterations of unrolled loops.  Compilers take long for many. */
@@ -288,6 +332,8 @@ static const char *random_schedule(const Kernel *k) {
       r.steps[j] = NULL;
     if (r.steps[j] && r.made.nests[j] && below(&r, 2))
       try_interleave(&r, j);
+    if (r.steps[j] && !*r.steps[j] && r.made.nests[j] && below(&r, 4))
+      try_shuffle(&r, j);
     for (uint32_t i = 0; r.steps[j] && i < STEPS; i++)
       add_step(&r, j, random_step(&r, r.made.nests[j]));
   }
