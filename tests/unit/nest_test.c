@@ -154,9 +154,10 @@ static const Refused refused[] = {
      "online reduction"},
     {"masked", "masked: no rows share input rows: stream comes first"},
     {"fma", "fma: the sum is no sum of products of f32 or f64"},
-    {"til i0 3", "expected one of the steps tile, order, unroll, tasks, lanes, "
-                 "parts, run, poll, stream, broadcast, masked, fma, epilogue, "
-                 "flatten, blocks, threads, interleave, shuffle, shared"},
+    {"til i0 3",
+     "expected one of the steps tile, order, unroll, tasks, strips, lanes, "
+     "parts, run, poll, stream, broadcast, masked, fma, epilogue, flatten, "
+     "blocks, threads, interleave, shuffle, shared"},
     {"tile 3", "expected tile A n [less | peel | if | mask | clamp | shift]: "
                "splits A by n"},
     {"tile i99 3", "expected tile A n [less | peel | if | mask | clamp | "
