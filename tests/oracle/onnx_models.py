@@ -654,3 +654,11 @@ save("rolled",
      {"x": (T.FLOAT, ["batch", "n"])},
      [ints("zero", 0), ints("one", 1), ints("minus", -1)],
      {"x": normal(2, 5)})
+
+# ceil_mode: windows beyond the end; their elements there do not count
+save("averages",
+     [n("AveragePool", ["x"], ["a"], kernel_shape=[3, 3], strides=[2, 2],
+        count_include_pad=1, ceil_mode=1),
+      n("AveragePool", ["a"], ["y"], kernel_shape=[3, 3], strides=[2, 2],
+        pads=[1, 1, 1, 0], count_include_pad=1, ceil_mode=1)],
+     {"x": (T.FLOAT, [1, 2, 8, 12])}, [], {"x": normal(1, 2, 8, 12)}, opset=22)
