@@ -279,7 +279,9 @@ static void put_program(Importer *im, const Buffer *parameters,
     buffer_puts(&out, "import linalg\n");
   if (im->uses_nn)
     buffer_puts(&out, "import nn\n");
-  if (im->uses_linalg || im->uses_nn)
+  if (im->uses_random)
+    buffer_puts(&out, "import random\n");
+  if (im->uses_linalg || im->uses_nn || im->uses_random)
     buffer_putc(&out, '\n');
   put_statements(&out, im->loads.at, im->loads.len, "");
   put_statements(&out, im->records.at, im->records.len, "");
@@ -290,7 +292,10 @@ static void put_program(Importer *im, const Buffer *parameters,
       buffer_puts(&out, helpers[i]);
   if (im->functions.len)
     buffer_puts(&out, im->functions.text);
-  buffer_printf(&out, "fun model%s =\n", parameters->text);
+  buffer_puts(&out, "fun model");
+  if (im->seed)
+    buffer_printf(&out, " ~%s:(%s = 0)", im->seed, im->seed);
+  buffer_printf(&out, "%s =\n", parameters->text);
   if (im->statements.len) {
     buffer_puts(&out, "  let\n");
     if (im->request->is_check)

@@ -41,6 +41,21 @@ END
     fail "$model: $("$AXON" run main.axn 2>&1)"
 done
 
+# Random numbers: their means; another seed gives others.
+"$AXON" import -q "$data/noise.onnx" -o noise && cat >main.axn <<'END'
+import "./noise/noise" as m
+fun near y x = abs (mean x - y) < 0.1
+val x : f32[3000] = ones [3000]
+val (a, b, c, d, e) = m.model ~seed_2:3 x
+val (a', _, _, _, _) = m.model x
+do print (all [near 1.0 a, near 0.25 (square ((a - 1.0) / 4.0)), any (a != a'),
+  near 1.0 b, near 2.333 (square b), near 0.5 c, all (square c == c),
+  near 1.5 d, near 3.0 (square d), near 1.0 e, near 1.333 (square e)])
+END
+[ "$("$AXON" run main.axn 2>&1)" = true ] &&
+  "$AXON" check --strict noise/noise.axn >/dev/null ||
+  fail "noise: $("$AXON" run main.axn 2>&1)"
+
 refused() { # refused MODEL TEXT OPTION...
   local model=$1 wanted=$2 out
   shift 2

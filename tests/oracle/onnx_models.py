@@ -662,3 +662,19 @@ save("averages",
       n("AveragePool", ["a"], ["y"], kernel_shape=[3, 3], strides=[2, 2],
         pads=[1, 1, 1, 0], count_include_pad=1, ceil_mode=1)],
      {"x": (T.FLOAT, [1, 2, 8, 12])}, [], {"x": normal(1, 2, 8, 12)}, opset=22)
+
+# random numbers: check_onnx.sh looks at their means
+save("noise",
+     [n("RandomNormalLike", ["x"], ["a"], mean=1.0, scale=2.0),
+      n("RandomUniform", [], ["b"], shape=[3000], low=-1.0, high=3.0),
+      n("RandomUniformLike", ["x"], ["p"], dtype=T.FLOAT),
+      n("Bernoulli", ["p"], ["c"], dtype=T.INT64),
+      n("Cast", ["c"], ["cf"], to=T.FLOAT),
+      n("Multinomial", ["logits"], ["d"], sample_size=3000, dtype=T.INT32),
+      n("Cast", ["d"], ["df"], to=T.FLOAT),
+      n("Dropout", ["x", "ratio", "training"], ["e", "mask"])],
+     {"x": (T.FLOAT, ["seed"])},
+     [nh.from_array(np.log(np.array([[1, 0, 3]], np.float32) + 1e-9), "logits"),
+      nh.from_array(np.float32(0.25), "ratio"),
+      nh.from_array(np.array(True), "training")],
+     None, outputs=("a", "b", "cf", "df", "e"))
