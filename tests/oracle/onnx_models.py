@@ -678,3 +678,23 @@ save("noise",
       nh.from_array(np.float32(0.25), "ratio"),
       nh.from_array(np.array(True), "training")],
      None, outputs=("a", "b", "cf", "df", "e"))
+
+save("mel",
+     [n("MelWeightMatrix", ["bins", "length", "rate", "low", "high"], ["m"]),
+      n("MatMul", ["x", "m"], ["y"])],
+     {"x": (T.FLOAT, ["n", 33])},
+     [nh.from_array(np.array(6), "bins"), nh.from_array(np.array(64), "length"),
+      nh.from_array(np.array(8000), "rate"),
+      nh.from_array(np.float32(20), "low"),
+      nh.from_array(np.float32(3900), "high")],
+     {"x": normal(2, 33)})
+
+# The reference evaluator reads the weights by columns, the others by n-grams.
+save("ngrams",
+     [n("TfIdfVectorizer", ["x"], ["y"], mode="TFIDF", min_gram_length=1,
+        max_gram_length=2, max_skip_count=1, pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8],
+        ngram_counts=[0, 4], ngram_indexes=[0, 2, 1, 6, 3, 4],
+        weights=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])],
+     {"x": (T.INT32, ["batch", "n"])}, [],
+     {"x": np.array([[1, 2, 5, 6, 7, 8, 3], [5, 4, 6, 7, 4, 8, 5]], np.int32)},
+     opset=9, evaluate=by_runtime)
