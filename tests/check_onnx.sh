@@ -107,6 +107,16 @@ for file in "$data"/broken/*.onnx; do
   grep -qF 'the node `' <<<"$out" || fail "$file: $out"
 done
 
+# Data of a model in a pipe or a directory.
+cp "$data/external.onnx" .
+for make in mkfifo mkdir; do
+  rm -rf external.bin
+  $make external.bin
+  out=$(timeout 20 "$AXON" import -q external.onnx -o refused 2>&1)
+  [ $? = 1 ] && grep -qF 'it is not a regular file' <<<"$out" ||
+    fail "external data, $make: $out"
+done
+
 # Damaged files: cut off, and with another byte at some places.
 damage() { # damage MODEL STEP
   local size at file got

@@ -48,6 +48,8 @@ def skip_reason(model):
             return "sequence or optional"
         if v.type.tensor_type.elem_type not in TYPES:
             return "element type"
+    if any(n.op_type == "ImageDecoder" for n in model.graph.node):
+        return "image files"
     if any(n.domain not in ("", "ai.onnx") for n in model.graph.node):
         return "other domain"
     return None
