@@ -30,6 +30,7 @@ typedef struct Value {
   Tensor *tensor;   /* the constant, or NULL */
   Dim **ints;       /* its elements, or NULL */
   bool is_initializer;
+  bool is_size; /* a parameter that decides sizes */
 } Value;
 
 typedef struct Statement { /* val name = text */
