@@ -1,10 +1,11 @@
 /* Constants: tensors of the file, and integers known as polynomials. */
 #include "onnx/internal.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_KNOWN = 4096, MAX_LITERAL = 16 };
 
@@ -72,10 +73,15 @@ static void read_external(Importer *im, const TensorMessage *m, Tensor *t,
                 "folder of the model");
   const char *path =
       arena_printf(im->arena, "%s/%s", im->request->source_dir, place);
-  FILE *in = fopen(path, "rb");
+  struct stat info;
+  bool exists = stat(path, &info) == 0;
+  bool is_file = exists && S_ISREG(info.st_mode);
+  FILE *in = is_file ? fopen(path, "rb") : NULL;
   if (!in)
     import_fail(im, "external data must lie beside the model",
-                "%s, which holds data of the model, cannot be read", path);
+                "%s, which holds data of the model, cannot be read: %s", path,
+                exists && !is_file ? "it is not a regular file"
+                                   : strerror(errno));
   long start = offset ? strtol(offset, NULL, 10) : 0;
   bool ok = start >= 0 && fseek(in, start, SEEK_SET) == 0 &&
             fread(t->data, 1, bytes, in) == bytes;

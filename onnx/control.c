@@ -59,6 +59,7 @@ static const char *tuple(Importer *im, uint32_t count,
 static const char *close_block(Importer *im, const Statements *outer,
                                const char *result) {
   Buffer b = {.arena = im->arena};
+  im->nested--;
   for (uint32_t i = 0; i < im->statements.len; i++)
     buffer_printf(&b, " val %s = %s\n", im->statements.at[i].name,
                   im->statements.at[i].text);
@@ -69,6 +70,7 @@ static const char *close_block(Importer *im, const Statements *outer,
 
 static Statements open_block(Importer *im) {
   Statements outer = im->statements;
+  im->nested++;
   im->statements = (Statements){0};
   return outer;
 }
@@ -462,7 +464,7 @@ static void import_unrolled(Importer *im, const LoopCount *c) {
 static bool try_rolled(Importer *im, const LoopCount *c) {
   Statements statements = im->statements;
   const Node *node = im->node;
-  int depth = im->depth;
+  int depth = im->depth, nested = im->nested;
   jmp_buf outer;
   memcpy(outer, im->failed, sizeof outer);
   bool ok = setjmp(im->failed) == 0;
@@ -473,6 +475,7 @@ static bool try_rolled(Importer *im, const LoopCount *c) {
     im->statements = statements;
     im->node = node;
     im->depth = depth;
+    im->nested = nested;
   }
   return ok;
 }

@@ -193,13 +193,29 @@ static void check_results(Importer *im, const Graph *graph) {
 
 /* ---- the program ---- */
 
+/* One that decides sizes has no type: its type then names its value, so what
+   must hold for it stands in the type of `model`. */
 static void put_parameter(Importer *im, Buffer *out, const Value *v) {
   const char *type = dtype_info[v->dtype].name;
-  buffer_printf(out, " (%s : %s%s)", v->text, type,
-                v->shape.rank ? sizes_text(im, &v->shape) : "[]");
+  if (v->is_size)
+    buffer_printf(out, " %s", v->text);
+  else
+    buffer_printf(out, " (%s : %s%s)", v->text, type,
+                  v->shape.rank ? sizes_text(im, &v->shape) : "[]");
 }
 
-static void bind_inputs(Importer *im, const Graph *graph, Buffer *parameters) {
+static const char *parameters_text(Importer *im) {
+  Buffer out = {.arena = im->arena};
+  if (im->seed)
+    buffer_printf(&out, " ~%s:(%s = 0)", im->seed, im->seed);
+  for (uint32_t i = 0; i < im->parameters.len; i++)
+    put_parameter(im, &out, im->parameters.at[i]);
+  if (!im->parameters.len)
+    buffer_puts(&out, " ()");
+  return out.text;
+}
+
+static void bind_inputs(Importer *im, const Graph *graph) {
   for (size_t i = 0; i < graph->n_input; i++) {
     const char *name = graph->input[i]->name ? graph->input[i]->name : "";
     if (find_value(im, name))
@@ -213,11 +229,8 @@ static void bind_inputs(Importer *im, const Graph *graph, Buffer *parameters) {
     }
     v->text = make_identifier(im, name, "x", 30);
     VEC_PUSH(im->arena, im->parameters, v);
-    put_parameter(im, parameters, v);
     bind_value(im, name, v);
   }
-  if (parameters->len == 0)
-    buffer_puts(parameters, " ()");
 }
 
 static const char *result_text(Importer *im, const Graph *graph) {
@@ -270,8 +283,8 @@ static void locate_statements(Importer *im, size_t start, const char *indent,
   }
 }
 
-static void put_program(Importer *im, const Buffer *parameters,
-                        const char *result, ImportedModel *model) {
+static void put_program(Importer *im, const char *result,
+                        ImportedModel *model) {
   Buffer out = {.arena = im->arena};
   buffer_printf(&out, "(* from %.*s, by axon import *)\n\n", MAX_NAME,
                 im->request->model_name);
@@ -279,7 +292,9 @@ static void put_program(Importer *im, const Buffer *parameters,
     buffer_puts(&out, "import linalg\n");
   if (im->uses_nn)
     buffer_puts(&out, "import nn\n");
-  if (im->uses_linalg || im->uses_nn)
+  if (im->uses_random)
+    buffer_puts(&out, "import random\n");
+  if (im->uses_linalg || im->uses_nn || im->uses_random)
     buffer_putc(&out, '\n');
   put_statements(&out, im->loads.at, im->loads.len, "");
   put_statements(&out, im->records.at, im->records.len, "");
@@ -290,7 +305,7 @@ static void put_program(Importer *im, const Buffer *parameters,
       buffer_puts(&out, helpers[i]);
   if (im->functions.len)
     buffer_puts(&out, im->functions.text);
-  buffer_printf(&out, "fun model%s =\n", parameters->text);
+  buffer_printf(&out, "fun model%s =\n", parameters_text(im));
   if (im->statements.len) {
     buffer_puts(&out, "  let\n");
     if (im->request->is_check)
@@ -316,7 +331,6 @@ int64_t find_opset(size_t count, Onnx__OperatorSetIdProto *const *sets) {
 
 static void import_model(Importer *im, const Model *model, ImportedModel *out) {
   const Graph *graph = model->graph;
-  Buffer parameters = {.arena = im->arena};
   im->model = model;
   im->opset = find_opset(model->n_opset_import, model->opset_import);
   for (size_t i = 0; i < graph->n_initializer; i++) {
@@ -324,7 +338,7 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
     const char *name = m->name ? m->name : "";
     bind_value(im, name, constant_value(im, name, read_tensor(im, m, name)));
   }
-  bind_inputs(im, graph, &parameters);
+  bind_inputs(im, graph);
   Graph nodes = *graph;
   nodes.n_initializer = 0;
   import_nodes(im, &nodes);
@@ -338,7 +352,7 @@ static void import_model(Importer *im, const Model *model, ImportedModel *out) {
                   im->request->settings[i].name);
   if (!im->request->is_check)
     make_blocks(im, result);
-  put_program(im, &parameters, result, out);
+  put_program(im, result, out);
   out->weight_names = im->weight_names.at;
   out->weights = im->weights.at;
   out->weight_count = im->weights.len;

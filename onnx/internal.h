@@ -30,6 +30,7 @@ typedef struct Value {
   Tensor *tensor;   /* the constant, or NULL */
   Dim **ints;       /* its elements, or NULL */
   bool is_initializer;
+  bool is_size; /* a parameter that decides sizes */
 } Value;
 
 typedef struct Statement { /* val name = text */
@@ -64,9 +65,12 @@ typedef struct Importer {
   VEC(Tensor *) weights;
   VEC(Tensor *) tensors; /* all constants, to be released */
   VEC(const char *) undetermined;
-  uint32_t helpers;          /* set of enum Helper */
-  bool uses_nn, uses_linalg; /* modules that the program imports */
-  int depth;                 /* of nested graphs */
+  uint32_t helpers;                       /* set of enum Helper */
+  bool uses_nn, uses_linalg, uses_random; /* modules that it imports */
+  const char *seed; /* the parameter with the seed; NULL: no random numbers */
+  const char *keys; /* the key that gives the next ones */
+  int depth;        /* of nested graphs */
+  int nested;       /* functions around the statements: branches, loops */
   Fault *fault;
   jmp_buf failed;
 } Importer;

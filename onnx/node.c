@@ -148,6 +148,13 @@ Dim **int_operand(Importer *im, uint32_t i, const char *attribute,
   return out;
 }
 
+static bool is_parameter(const Importer *im, const Value *v) {
+  for (uint32_t i = 0; i < im->parameters.len; i++)
+    if (im->parameters.at[i] == v)
+      return true;
+  return false;
+}
+
 Dim **size_operand(Importer *im, uint32_t i, const char *attribute,
                    uint32_t *count) {
   Value *v = has_input(im, i) ? plain(im, raw_input(im, i)) : NULL;
@@ -157,6 +164,7 @@ Dim **size_operand(Importer *im, uint32_t i, const char *attribute,
     return int_operand(im, i, attribute, count);
   Dim **out = MAKE_ARRAY(im->arena, Dim *, n + 1);
   const char *all = ref(im, v);
+  v->is_size = !v->shape.rank && v->dtype == DT_I64 && is_parameter(im, v);
   for (int64_t k = 0; k < n; k++) {
     const char *item =
         v->shape.rank ? text(im, "%s.[%lld]", all, (long long)k) : all;

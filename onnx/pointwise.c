@@ -386,28 +386,6 @@ void onnx_has_element(Importer *im, const char *how) {
   define_ints(im, 0, DT_BOOL, &shape, out);
 }
 
-/* True if its ratio is the number 0. */
-static bool drops_nothing(Importer *im) {
-  Value *ratio = has_input(im, 1) ? raw_input(im, 1) : NULL;
-  return ratio && ratio->tensor && ratio->tensor->count == 1 &&
-         scalar_load(ratio->dtype, ratio->tensor->data).f == 0;
-}
-
-void onnx_dropout(Importer *im, const char *how) {
-  Value *x = raw_input(im, 0);
-  (void)how;
-  if (has_input(im, 2)) {
-    Value *training = raw_input(im, 2);
-    Dim **ints = known_ints(im, training);
-    if ((!ints || is_one(ints[0])) && !drops_nothing(im))
-      import_fail(im, "export the model for inference",
-                  "it drops elements as in training");
-  }
-  define_alias(im, 0, x);
-  define(im, 1, DT_BOOL, &x->shape, "broadcast %s true",
-         sizes_text(im, &x->shape));
-}
-
 void onnx_gelu(Importer *im, const char *how) {
   bool is_tanh = strcmp(attr_string(im, "approximate", "none"), "tanh") == 0;
   define_pointwise(im, is_tanh ? "nn.gelu_tanh $0" : how,

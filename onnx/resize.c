@@ -135,6 +135,13 @@ static void set_size(Importer *im, Value *x, Target *t, Dim *size) {
     t->scale = (double)n;
 }
 
+/* A size that is computed in floats. */
+static Dim *computed_size(Importer *im, double size) {
+  if (!(size >= 0 && size < 0x1p53))
+    import_fail(im, NULL, "its scales give the size %g", size);
+  return num(im, (int64_t)size);
+}
+
 static void set_scale(Importer *im, Value *x, Target *t, double scale) {
   Dim *in = x->shape.dims[t->axis];
   int64_t n;
@@ -142,10 +149,10 @@ static void set_scale(Importer *im, Value *x, Target *t, double scale) {
     import_fail(im, NULL, "a scale is invalid");
   t->scale = scale;
   if (dim_is_int(in, &n))
-    t->out = num(im, (int64_t)floor(scale * (double)n));
+    t->out = computed_size(im, scale * (double)n);
   else if (floor(scale) == scale)
     t->out = dim_mul(&im->dims, in, num(im, (int64_t)scale));
-  else if (floor(1 / scale) == 1 / scale)
+  else if (1 / scale < MAX_AXIS && floor(1 / scale) == 1 / scale)
     t->out = dim_div(&im->dims, in, num(im, (int64_t)(1 / scale)));
   else
     input_size(im, x, t);
@@ -207,7 +214,7 @@ static void keep_aspect(Importer *im, Value *x, uint32_t count, Target *all) {
   for (uint32_t i = 0; i < count; i++) {
     double size = scale * (double)input_size(im, x, &all[i]);
     all[i].scale = scale;
-    all[i].out = num(im, (int64_t)floor(size + 0.5));
+    all[i].out = computed_size(im, size + 0.5);
   }
 }
 

@@ -1,6 +1,8 @@
 /* Fourier transforms, and the windows that signals are multiplied by. */
 #include "onnx/ops.h"
 
+#include <math.h>
+
 /* A signal without its last axis, which has one part or two. */
 typedef struct Signal {
   const char *re, *im; /* im: NULL if it is real */
@@ -208,4 +210,77 @@ void onnx_window(Importer *im, const char *how) {
   if (dtype_is_narrow_float(dtype))
     all = text(im, "%s (%s)", dtype_info[dtype].name, all);
   define(im, 0, dtype, &shape, "%s", all);
+}
+
+/* ---- MelWeightMatrix ---- */
+
+typedef struct MelFilters {
+  int64_t bins, spectrum;   /* columns and rows of the matrix */
+  int64_t length, rate;     /* of the transform; samples in a second */
+  double low_mel, mel_step; /* where the filters begin, and their distance */
+} MelFilters;
+
+static double mel_of_hertz(double x) {
+  return 2595 * log10(1 + x / 700);
+}
+
+static double float_operand(Importer *im, uint32_t i) {
+  Value *v = raw_input(im, i);
+  if (!v->tensor || v->tensor->count != 1 || !dtype_is_float(v->dtype))
+    import_fail(im, NULL, "its input %u is not a known number", i);
+  return scalar_load(v->dtype, v->tensor->data).f;
+}
+
+static MelFilters read_mel_filters(Importer *im) {
+  enum { IN_BINS, IN_LENGTH, IN_RATE, IN_LOW, IN_HIGH, MOST = 1 << 20 };
+  uint32_t count;
+  MelFilters m = {0};
+  m.bins = *const_operand(im, IN_BINS, NULL, &count);
+  m.length = *const_operand(im, IN_LENGTH, NULL, &count);
+  m.rate = *const_operand(im, IN_RATE, NULL, &count);
+  m.low_mel = mel_of_hertz(float_operand(im, IN_LOW));
+  double high = float_operand(im, IN_HIGH);
+  m.spectrum = m.length / 2 + 1;
+  if (m.bins < 1 || m.length < 1 || m.rate < 1 || m.length > MOST ||
+      m.bins > MOST / m.spectrum)
+    import_fail(im, NULL, "its matrix is empty or too large");
+  m.mel_step = (mel_of_hertz(high) - m.low_mel) / (double)(m.bins + 2);
+  if (!(m.low_mel >= 0 && m.mel_step >= 0 && 2 * high <= (double)m.rate))
+    import_fail(im, NULL,
+                "its frequencies do not lie between 0 and half of the rate");
+  return m;
+}
+
+/* The row of the matrix where filter i begins. */
+static int64_t mel_row(const MelFilters *m, int64_t i) {
+  double mel = m->low_mel + m->mel_step * (double)i;
+  double hertz = 700 * (pow(10, mel / 2595) - 1);
+  return (int64_t)floor((double)(m->length + 1) * hertz / (double)m->rate);
+}
+
+/* A triangle in each column, from mel_row i to mel_row (i + 2). */
+static double mel_weight(const MelFilters *m, int64_t row, int64_t i) {
+  int64_t low = mel_row(m, i), peak = mel_row(m, i + 1),
+          high = mel_row(m, i + 2);
+  if (row < low || row > peak)
+    return row > peak && row < high
+               ? (double)(high - row) / (double)(high - peak)
+               : 0;
+  return low == peak ? 1 : (double)(row - low) / (double)(peak - low);
+}
+
+void onnx_mel_matrix(Importer *im, const char *how) {
+  MelFilters m = read_mel_filters(im);
+  int64_t sizes[] = {m.spectrum, m.bins};
+  const char *name = im->node->output[0];
+  Dtype dtype = require_dtype(im, (int32_t)attr_int(im, "output_datatype", 1),
+                              "output", name);
+  Tensor *t = constant_tensor(im, dtype, 2, sizes);
+  (void)how;
+  for (int64_t k = 0; k < t->count; k++) {
+    double x = mel_weight(&m, k / m.bins, k % m.bins);
+    scalar_store(scalar_convert((Scalar){.dtype = DT_F64, .f = x}, dtype),
+                 tensor_at(t, k));
+  }
+  define_alias(im, 0, constant_value(im, name, t));
 }

@@ -57,8 +57,8 @@ static void out_size(Importer *im, Windows *w, uint32_t k, Dim *size) {
       n--; /* the last window would begin in the padding */
     w->out[k] = num(im, n + 1);
     int64_t needed = n * w->stride[k] + window;
-    if (needed > total)
-      w->after[k] += needed - total;
+    w->beyond[k] = needed > total ? needed - total : 0;
+    w->after[k] += w->beyond[k];
     return;
   }
   w->out[k] = dim_add(cx, dim_div(cx, room, num(im, w->stride[k])), num(im, 1));
@@ -374,13 +374,10 @@ void onnx_pool(Importer *im, const char *how) {
     for (uint32_t k = 0; k < w.axes; k++) {
       Dim *size = x->shape.dims[k + 2];
       if (counts_pads) {
-        const int64_t *list;
-        uint32_t n = attr_ints(im, "pads", &list);
-        int64_t after = n ? list[k + w.axes] : w.after[k];
-        after = after < w.after[k] ? after : w.after[k];
-        size = dim_add(&im->dims, size, num(im, w.before[k] + after));
+        int64_t pads = w.before[k] + w.after[k] - w.beyond[k];
+        size = dim_add(&im->dims, size, num(im, pads));
         inner.before[k] = 0;
-        inner.after[k] = w.after[k] - after;
+        inner.after[k] = w.beyond[k];
       }
       buffer_printf(&sizes, k ? ", %s" : "1, 1, %s", extent_source(im, size));
     }

@@ -10,6 +10,7 @@ typedef struct Windows {
   uint32_t axes; /* spatial axes */
   int64_t kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL];
   int64_t before[MAX_SPATIAL], after[MAX_SPATIAL];
+  int64_t beyond[MAX_SPATIAL]; /* the part of `after` that ceil_mode adds */
   bool ceil_mode;
   Dim *out[MAX_SPATIAL];
 } Windows;

@@ -205,6 +205,9 @@ void session_reject_unproved(Session *s) {
     Diag *diag = session_error(s, 362, open[i].span, "checked at run time: %s",
                                open[i].text);
     diag->primary_label = open[i].reason;
+    if (i == 0)
+      diag->help = "without --strict, the program makes such a check when it "
+                   "runs";
   }
 }
 

@@ -19,11 +19,12 @@ fail() {
 
 for model in mlp heads cnn stretch old layers external control blocks stages \
   functions doubles halves resize quantized signal norms rotary selection \
-  images states opset6 computed rolled; do
+  images states opset6 computed rolled averages \
+  mel ngrams; do
   "$AXON" import -q "$data/$model.onnx" -o "$model" ||
     { fail "$model is not imported" && continue; }
   # Sizes that depend on data are checked at run time.
-  [[ $model =~ ^(selection|images)$ ]] && strict= || strict=--strict
+  [ "$model" = images ] && strict= || strict=--strict
   # shellcheck disable=SC2086
   "$AXON" check $strict "$model/$model.axn" >"$model.types" 2>&1 ||
     fail "$model: $(cat "$model.types")"
@@ -40,6 +41,21 @@ END
   [ "$("$AXON" run main.axn 2>&1)" = true ] ||
     fail "$model: $("$AXON" run main.axn 2>&1)"
 done
+
+# Random numbers: their means; another seed gives others.
+"$AXON" import -q "$data/noise.onnx" -o noise && cat >main.axn <<'END'
+import "./noise/noise" as m
+fun near y x = abs (mean x - y) < 0.1
+val x : f32[3000] = ones [3000]
+val (a, b, c, d, e) = m.model ~seed_2:3 x
+val (a', _, _, _, _) = m.model x
+do print (all [near 1.0 a, near 0.25 (square ((a - 1.0) / 4.0)), any (a != a'),
+  near 1.0 b, near 2.333 (square b), near 0.5 c, all (square c == c),
+  near 1.5 d, near 3.0 (square d), near 1.0 e, near 1.333 (square e)])
+END
+[ "$("$AXON" run main.axn 2>&1)" = true ] &&
+  "$AXON" check --strict noise/noise.axn >/dev/null ||
+  fail "noise: $("$AXON" run main.axn 2>&1)"
 
 refused() { # refused MODEL TEXT OPTION...
   local model=$1 wanted=$2 out
@@ -89,6 +105,16 @@ for file in "$data"/broken/*.onnx; do
   out=$("$AXON" import -q "$file" -o broken 2>&1)
   [ $? = 1 ] || fail "$file is imported"
   grep -qF 'the node `' <<<"$out" || fail "$file: $out"
+done
+
+# Data of a model in a pipe or a directory.
+cp "$data/external.onnx" .
+for make in mkfifo mkdir; do
+  rm -rf external.bin
+  $make external.bin
+  out=$(timeout 20 "$AXON" import -q external.onnx -o refused 2>&1)
+  [ $? = 1 ] && grep -qF 'it is not a regular file' <<<"$out" ||
+    fail "external data, $make: $out"
 done
 
 # Damaged files: cut off, and with another byte at some places.

@@ -26,13 +26,38 @@ static Dim *name_to_size(Checker *c, Expr *e) {
   return dim_of_var(c->dims, b->value.size_var);
 }
 
-/* The term of sums and products of integer variables and literals; otherwise
-   NULL. */
+static Dim *arithmetic_to_size(Checker *c, Expr *e);
+
+static Dim *operand_to_size(Checker *c, Expr *e) {
+  Dim *known = e->inferred_type ? ty_singleton(c, e->inferred_type) : NULL;
+  return known ? known : arithmetic_to_size(c, e);
+}
+
+/* The term of `maximum a b` or `minimum a b`; otherwise NULL. */
+static Dim *extreme_to_size(Checker *c, Expr *e) {
+  Binding *f = e->arg[0]->kind == EX_ID && e->arg_count == 2
+                   ? lookup(c, NULL, e->arg[0]->id)
+                   : NULL;
+  bool is_max = f && f->kind == BK_PRIM && f->prim == PRIM_MAXIMUM;
+  bool is_min = f && f->kind == BK_PRIM && f->prim == PRIM_MINIMUM;
+  if ((!is_max && !is_min) || e->args[0].label || e->args[1].label)
+    return NULL;
+  Dim *a = operand_to_size(c, e->args[0].expr);
+  Dim *b = a ? operand_to_size(c, e->args[1].expr) : NULL;
+  if (!b)
+    return NULL;
+  return is_max ? dim_max(c->dims, a, b) : dim_min(c->dims, a, b);
+}
+
+/* The term of sums, products and extremes of integer variables and literals;
+   otherwise NULL. */
 static Dim *arithmetic_to_size(Checker *c, Expr *e) {
   if (e->kind == EX_ID)
     return name_to_size(c, e);
   if (e->kind == EX_NUM && !e->is_float)
     return dim_parse(c->dims, e->num);
+  if (e->kind == EX_APP)
+    return extreme_to_size(c, e);
   if (e->kind != EX_BIN ||
       (e->op != BIN_ADD && e->op != BIN_SUB && e->op != BIN_MUL))
     return NULL;
@@ -52,7 +77,8 @@ Dim *int_to_size(Checker *c, Expr *e, Core **core, Type *t) {
   Dim *known = ty_singleton(c, t);
   if (known)
     return t->tag == TY_TENSOR ? t->tensor.singleton : known;
-  Dim *sum = e && e->kind == EX_BIN ? arithmetic_to_size(c, e) : NULL;
+  bool is_formula = e && (e->kind == EX_BIN || e->kind == EX_APP);
+  Dim *sum = is_formula ? arithmetic_to_size(c, e) : NULL;
   if (sum)
     return sum;
   DimVar *v = NULL;

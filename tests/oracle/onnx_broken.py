@@ -292,3 +292,15 @@ save("no_output",
      [nh.from_array(np.array([1, 1, 3, 3], np.float32), "s")])
 save("no_window_output",
      [n("HannWindow", ["len"], [], "/window")], {"x": (F, [1])}, [I("len", 4)])
+save("resize_tiny",
+     [n("Resize", ["x", "", "s"], ["y"], "/Resize")],
+     {"x": (F, [1, 1, "h", 4])},
+     [nh.from_array(np.array([1, 1, 2.0**-70, 1], np.float32), "s")])
+save("resize_huge",
+     [n("Resize", ["x", "", "s"], ["y"], "/Resize")],
+     {"x": (F, [1, 1, 2**60, 4])},
+     [nh.from_array(np.array([1, 1, 1000, 1], np.float32), "s")])
+save("resize_ratio",
+     [n("Resize", ["x", "", "", "s"], ["y"], "/Resize",
+        keep_aspect_ratio_policy="not_smaller")],
+     {"x": (F, [1, 1, 0, 4])}, [I("s", [1, 1, 8, 8])], opset=18)

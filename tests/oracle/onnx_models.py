@@ -654,3 +654,47 @@ save("rolled",
      {"x": (T.FLOAT, ["batch", "n"])},
      [ints("zero", 0), ints("one", 1), ints("minus", -1)],
      {"x": normal(2, 5)})
+
+# ceil_mode: windows beyond the end; their elements there do not count
+save("averages",
+     [n("AveragePool", ["x"], ["a"], kernel_shape=[3, 3], strides=[2, 2],
+        count_include_pad=1, ceil_mode=1),
+      n("AveragePool", ["a"], ["y"], kernel_shape=[3, 3], strides=[2, 2],
+        pads=[1, 1, 1, 0], count_include_pad=1, ceil_mode=1)],
+     {"x": (T.FLOAT, [1, 2, 8, 12])}, [], {"x": normal(1, 2, 8, 12)}, opset=22)
+
+# random numbers: check_onnx.sh looks at their means
+save("noise",
+     [n("RandomNormalLike", ["x"], ["a"], mean=1.0, scale=2.0),
+      n("RandomUniform", [], ["b"], shape=[3000], low=-1.0, high=3.0),
+      n("RandomUniformLike", ["x"], ["p"], dtype=T.FLOAT),
+      n("Bernoulli", ["p"], ["c"], dtype=T.INT64),
+      n("Cast", ["c"], ["cf"], to=T.FLOAT),
+      n("Multinomial", ["logits"], ["d"], sample_size=3000, dtype=T.INT32),
+      n("Cast", ["d"], ["df"], to=T.FLOAT),
+      n("Dropout", ["x", "ratio", "training"], ["e", "mask"])],
+     {"x": (T.FLOAT, ["seed"])},
+     [nh.from_array(np.log(np.array([[1, 0, 3]], np.float32) + 1e-9), "logits"),
+      nh.from_array(np.float32(0.25), "ratio"),
+      nh.from_array(np.array(True), "training")],
+     None, outputs=("a", "b", "cf", "df", "e"))
+
+save("mel",
+     [n("MelWeightMatrix", ["bins", "length", "rate", "low", "high"], ["m"]),
+      n("MatMul", ["x", "m"], ["y"])],
+     {"x": (T.FLOAT, ["n", 33])},
+     [nh.from_array(np.array(6), "bins"), nh.from_array(np.array(64), "length"),
+      nh.from_array(np.array(8000), "rate"),
+      nh.from_array(np.float32(20), "low"),
+      nh.from_array(np.float32(3900), "high")],
+     {"x": normal(2, 33)})
+
+# The reference evaluator reads the weights by columns, the others by n-grams.
+save("ngrams",
+     [n("TfIdfVectorizer", ["x"], ["y"], mode="TFIDF", min_gram_length=1,
+        max_gram_length=2, max_skip_count=1, pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8],
+        ngram_counts=[0, 4], ngram_indexes=[0, 2, 1, 6, 3, 4],
+        weights=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])],
+     {"x": (T.INT32, ["batch", "n"])}, [],
+     {"x": np.array([[1, 2, 5, 6, 7, 8, 3], [5, 4, 6, 7, 4, 8, 5]], np.int32)},
+     opset=9, evaluate=by_runtime)
