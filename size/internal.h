@@ -121,6 +121,7 @@ struct Atom {
   int64_t model_value;  /* model_search.c: value at the last model */
   bool has_model_value; /* model_search.c: model_value is set */
   uint32_t model_index; /* model_search.c: index among the variables */
+  uint32_t witness_index; /* witness.c: index among the leaves */
   Dim **bounds;         /* linearize.c: polynomials that are never negative */
   uint32_t bound_count;
 };
