@@ -743,8 +743,8 @@ typedef struct Inference { /* inference of the current declaration */
   Map reversed_guesses; /* maps an Expr to a flag: the reverse holds */
   bool meets_error;     /* a part of it has an unknown type, because of an
                            error elsewhere */
-  Type *recursive_type; /* inferred type of the recursive function that is
-                           declared at top level, or NULL */
+  Type **recursive_types; /* inferred types of the recursive functions that are
+                             declared at top level, or NULL */
   bool needs_recheck;   /* retracted_singletons grew: check once more */
 } Inference;
 
