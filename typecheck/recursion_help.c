@@ -23,25 +23,32 @@ typedef struct Annotation { /* of the parameters and the results */
   Buffer text; /* the heads of the functions, for the message */
 } Annotation;
 
-static Sym *param_name(const Param *p) {
-  const Pat *pat = p->pat->kind == PAT_ASCRIBE ? p->pat->args[0] : p->pat;
-  return p->label || p->default_value || pat->kind != PAT_VAR ? NULL : pat->id;
+static const Pat *unascribed(const Pat *p) {
+  return p->kind == PAT_ASCRIBE ? p->args[0] : p;
 }
 
-static bool has_plain_params(const Clause *k) {
-  for (uint32_t i = 0; i < k->param_count; i++)
-    if (!param_name(&k->params[i]))
-      return false;
-  return k->param_count > 0;
+static Sym *param_name(const Param *p) {
+  const Pat *pat = unascribed(p->pat);
+  return pat->kind == PAT_VAR ? pat->id : NULL;
+}
+
+static const char *text_of(Checker *c, Span at) {
+  const char *text = sources_get(c->sources, at.file)->text;
+  return arena_strndup(c->arena, text + at.start, at.end - at.start);
+}
+
+/* The annotated type of a parameter, or NULL. */
+static const TypeExpr *param_type(const Param *p) {
+  return p->pat->kind == PAT_ASCRIBE ? p->pat->type : p->type;
 }
 
 static const Clause *first_clause(const Dec *dec, uint32_t fun) {
   return &dec->funs[fun].clauses[0];
 }
 
-static bool all_have_plain_params(const Dec *dec) {
+static bool all_have_params(const Dec *dec) {
   for (uint32_t i = 0; i < dec->fun_count; i++)
-    if (!has_plain_params(first_clause(dec, i)))
+    if (!first_clause(dec, i)->param_count)
       return false;
   return true;
 }
@@ -61,26 +68,52 @@ static bool changes_param(const ChangedParams *p, const Expr *x, uint32_t fun,
                           uint32_t param) {
   const Clause *caller = first_clause(p->dec, p->caller);
   uint32_t i = 0;
-  while (i < caller->param_count && param_name(&caller->params[i]) != x->id)
+  while (i < caller->param_count &&
+         (!x->id || param_name(&caller->params[i]) != x->id))
     i++;
   return x->kind != EX_ID || i == caller->param_count ||
          (fun == p->caller ? i != param : p->changed[p->caller][i]);
 }
 
+/* The parameter that gets an argument: that with its label, or the next one
+   without a label. */
+static uint32_t param_of_arg(const Clause *k, const Expr *app, uint32_t arg) {
+  uint32_t skipped = 0, i = 0;
+  for (uint32_t j = 0; j < arg; j++)
+    skipped += !app->args[j].label;
+  for (; i < k->param_count; i++)
+    if (k->params[i].label == app->args[arg].label &&
+        (k->params[i].label || !skipped--))
+      break;
+  return i;
+}
+
+static void note_arg(ChangedParams *p, const Expr *x, uint32_t fun,
+                     uint32_t param) {
+  if (param >= first_clause(p->dec, fun)->param_count ||
+      p->changed[fun][param] || !changes_param(p, x, fun, param))
+    return;
+  p->changed[fun][param] = p->more = true;
+}
+
+/* Notes the parameters that a call or pipe changes.  The value of a pipe is
+   the last argument. */
 static void note_call(void *arg, Expr *e) {
   ChangedParams *p = arg;
   expr_visit_children(e, note_call, p);
-  if (e->kind != EX_APP || e->arg[0]->kind != EX_ID)
-    return;
-  for (uint32_t f = 0; f < p->dec->fun_count; f++) {
+  const Expr *piped = e->kind == EX_BIN && e->op == BIN_PIPE ? e->arg[0] : NULL;
+  const Expr *head = piped ? e->arg[1] : e;
+  const Expr *app = head->kind == EX_APP ? head : NULL;
+  if (app)
+    head = app->arg[0];
+  for (uint32_t f = 0; head->kind == EX_ID && f < p->dec->fun_count; f++) {
     const Clause *k = first_clause(p->dec, f);
-    for (uint32_t i = 0;
-         k->name == e->arg[0]->id && i < k->param_count && i < e->arg_count;
-         i++) {
-      bool found = !p->changed[f][i] && changes_param(p, e->args[i].expr, f, i);
-      p->changed[f][i] |= found;
-      p->more |= found;
-    }
+    if (k->name != head->id)
+      continue;
+    for (uint32_t i = 0; app && !piped && i < app->arg_count; i++)
+      note_arg(p, app->args[i].expr, f, param_of_arg(k, app, i));
+    if (piped)
+      note_arg(p, piped, f, k->param_count - 1);
   }
 }
 
@@ -127,30 +160,35 @@ static bool has_word(const char *text, const char *word, size_t len) {
 
 /* The types that the parameters of a function have in the program. */
 static const char *own_types(Checker *c, const Dec *dec, uint32_t fun) {
-  const char *text = sources_get(c->sources, dec->span.file)->text;
   const Clause *k = first_clause(dec, fun);
   Buffer out = {.arena = c->arena};
   buffer_puts(&out, " ");
   for (uint32_t i = 0; i < k->param_count; i++) {
-    const Pat *p = k->params[i].pat;
-    uint32_t from = p->kind == PAT_ASCRIBE ? p->args[0]->span.end : p->span.end;
-    buffer_add(&out, text + from, p->span.end - from);
+    const TypeExpr *t = param_type(&k->params[i]);
+    buffer_printf(&out, "%s ", t ? text_of(c, t->span) : "");
   }
   return out.text;
 }
 
-/* The names of a function's parameters, and its text after the annotation. */
+/* The end of the parameters: the place of the result's type. */
+static Span params_end(const Clause *k) {
+  Span at = k->params[k->param_count - 1].span;
+  at.start = at.end;
+  return at;
+}
+
+/* The parameters of a function without their types, and its text after the
+   annotation. */
 static const char *text_outside(Checker *c, const Dec *dec, uint32_t fun) {
-  const char *text = sources_get(c->sources, dec->span.file)->text;
   const Clause *k = first_clause(dec, fun);
   Buffer out = {.arena = c->arena};
-  uint32_t at = k->result ? k->result->span.end
-                          : k->params[k->param_count - 1].pat->span.end;
-  uint32_t end = fun + 1 < dec->fun_count ? dec->funs[fun + 1].name_span.start
-                                          : dec->span.end;
+  Span rest = k->result ? k->result->span : params_end(k);
+  rest.start = rest.end;
+  rest.end = fun + 1 < dec->fun_count ? dec->funs[fun + 1].name_span.start
+                                      : dec->span.end;
   for (uint32_t i = 0; i < k->param_count; i++)
-    buffer_printf(&out, "%s ", param_name(&k->params[i])->text);
-  buffer_add(&out, text + at, end - at);
+    buffer_printf(&out, "%s ", text_of(c, unascribed(k->params[i].pat)->span));
+  buffer_puts(&out, text_of(c, rest));
   return out.text;
 }
 
@@ -172,6 +210,32 @@ static Map *avoided_names(Checker *c, const Dec *dec, uint32_t fun) {
   return avoided;
 }
 
+/* The change that annotates a parameter; the annotated one is appended to
+   `head`. */
+static DiagEdit annotate_param(Checker *c, const Param *p, const char *type,
+                               Buffer *head) {
+  const char *pat = text_of(c, unascribed(p->pat)->span);
+  const TypeExpr *own = param_type(p);
+  bool shorthand = p->label && span_equal(p->span, p->pat->span);
+  if (shorthand)
+    pat = p->label->text;
+  const char *text = arena_printf(c->arena, "%s : %s", pat, type);
+  buffer_puts(head, " ");
+  if (p->label)
+    buffer_printf(head, "~%s:", p->label->text);
+  buffer_printf(head, "(%s", text);
+  if (p->default_value)
+    buffer_printf(head, " = %s", text_of(c, p->default_value->span));
+  buffer_puts(head, ")");
+  if (own)
+    return (DiagEdit){own->span, type};
+  if (shorthand)
+    return (DiagEdit){p->span, arena_printf(c->arena, "~%s:(%s)", pat, text)};
+  return (DiagEdit){p->pat->span, p->default_value
+                                      ? text
+                                      : arena_printf(c->arena, "(%s)", text)};
+}
+
 /* The annotation of a function by the parts of the type `type`. */
 static bool annotate_fun(Checker *c, const Dec *dec, uint32_t fun, Type *type,
                          bool has_unknown_sizes, Annotation *out) {
@@ -188,13 +252,8 @@ static bool annotate_fun(Checker *c, const Dec *dec, uint32_t fun, Type *type,
     Type *part = has_unknown_sizes && changed[i]
                      ? with_unknown_sizes(c, t->fun.param)
                      : t->fun.param;
-    const char *type_text = ty_text_avoiding(c, whole, part, avoided);
-    const char *text =
-        arena_printf(c->arena, "(%s : %s)", param_name(p)->text, type_text);
-    buffer_printf(&out->text, " %s", text);
-    out->edits[out->count++] = p->pat->kind == PAT_ASCRIBE
-                                   ? (DiagEdit){p->pat->type->span, type_text}
-                                   : (DiagEdit){p->pat->span, text};
+    out->edits[out->count++] = annotate_param(
+        c, p, ty_text_avoiding(c, whole, part, avoided), &out->text);
     t = ty_norm(c, t->fun.result);
   }
   if (has_unknown_sizes)
@@ -202,10 +261,8 @@ static bool annotate_fun(Checker *c, const Dec *dec, uint32_t fun, Type *type,
   const char *type_text = ty_text_avoiding(c, whole, t, avoided);
   const char *result = arena_printf(c->arena, " : %s", type_text);
   buffer_puts(&out->text, result);
-  Span at = k->params[k->param_count - 1].pat->span;
-  at.start = at.end;
   out->edits[out->count++] = k->result ? (DiagEdit){k->result->span, type_text}
-                                       : (DiagEdit){at, result};
+                                       : (DiagEdit){params_end(k), result};
   return true;
 }
 
@@ -371,8 +428,7 @@ void checker_recursion_help(Checker *c, Module *m, const Dec *dec, Diags *diags,
                             uint32_t from) {
   Type *const *types = c->inference.recursive_types;
   if (!types || dec->kind != DEC_FUN || dec->fun_count > MAX_HELPED_FUNS ||
-      !all_have_plain_params(dec) ||
-      any_has_open_global(c, types, dec->fun_count))
+      !all_have_params(dec) || any_has_open_global(c, types, dec->fun_count))
     return;
   Annotation a;
   Trial trial = {.c = c, .module = m, .dec = dec, .diags = diags, .from = from};
