@@ -21,12 +21,22 @@ static const char *elem_text(ElemVar *e) {
                                                   : "any element type";
 }
 
+/* The type of a tensor.  The value of an integer does not matter: "i64" rather
+   than "dim(3)". */
+static const char *valueless_text(Checker *c, Type *t) {
+  const ElemVar *e = elem_root(t->tensor.elem);
+  bool scalar = !shape_norm(c, t->tensor.shape)->len;
+  return scalar && elem_shown_dtype(e) != DT_NONE
+             ? dtype_info[elem_shown_dtype(e)].name
+             : ty_text(c, ty_forget_singletons(c, t));
+}
+
 static void elem_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   ElemVar *g = elem_root(actual->tensor.elem),
           *w = elem_root(expected->tensor.elem);
   Diag *d = error_at(c, 308, o->span, "%s is %s; expected %s",
                      error_subject(c, o), elem_text(g), elem_text(w));
-  d->primary_label = ty_text(c, actual);
+  d->primary_label = valueless_text(c, actual);
   hint_elem_type(c, d, actual, expected, o);
   if (o->prim == PRIM_NONE)
     error_note_callee(c, d, o);
@@ -145,7 +155,7 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   Expr *axis = axis_of_call(o);
   if (axis && shape_has_known_rank(have)) {
     error_at(c, 316, axis->span, "there is no axis %s: %s has %s", axis->num,
-             ty_text(c, actual), axes_text(c, have->len))
+             valueless_text(c, actual), axes_text(c, have->len))
         ->help = "axes count from 0, or from the end: -1, -2, ...";
     return;
   }
@@ -153,7 +163,8 @@ static void rank_error(Checker *c, Type *actual, Type *expected, Origin *o) {
       error_at(c, 304, o->span, "%s has %s", error_subject(c, o),
                ranks_text(c, have, shape_norm(c, expected->tensor.shape)));
   if (o->prim == PRIM_MATMUL) {
-    d->primary_label = arena_printf(c->arena, "found %s", ty_text(c, actual));
+    d->primary_label =
+        arena_printf(c->arena, "found %s", valueless_text(c, actual));
     d->help = has_star(have)
                   ? "a product needs axes with sizes: write an axis of size 1 "
                     "as `new`, as in x.[new, :]"

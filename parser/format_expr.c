@@ -417,6 +417,16 @@ static uint32_t max_hanging_width(const Expr *e) {
   return 0;
 }
 
+/* True if the last argument may begin on the line of the others, which have
+   this width.  The variables of a function or `for` are not separated from its
+   arrow. */
+static bool may_hang(const Expr *last, uint32_t width, const Doc *doc) {
+  enum { MAX_HANGING_HEAD_WIDTH = 72 };
+  bool has_head = last->kind == EX_FN || last->kind == EX_FOR;
+  return width < max_hanging_width(last) &&
+         (!has_head || width + doc_head_width(doc) <= MAX_HANGING_HEAD_WIDTH);
+}
+
 static Doc *app_doc(Formatter *f, const Expr *e) {
   Doc *head = postfix_doc(f, e->arg[0]);
   DocVec args = {0};
@@ -432,8 +442,8 @@ static Doc *app_doc(Formatter *f, const Expr *e) {
           e->args[i].expr); /* all on one line, or each on its own */
     }
   }
-  bool hanging =
-      !forced && width < max_hanging_width(e->args[e->arg_count - 1].expr);
+  bool hanging = !forced && may_hang(e->args[e->arg_count - 1].expr, width,
+                                     args.at[args.len - 1]);
   DocVec all = {0};
   for (uint32_t i = 0; i < args.len; i++) {
     Doc *space = hanging ? fmt_text(f, " ") : LINE(f);
@@ -626,6 +636,7 @@ static Doc *if_doc(Formatter *f, const Expr *e) {
 }
 
 static Doc *for_doc(Formatter *f, const Expr *e) {
+  enum { MAX_FLAT_HEAD_WIDTH = 64 };
   DocVec all = {0};
   bool ranges = false;
   for (uint32_t i = 0; i < e->binder_count; i++)
@@ -643,10 +654,13 @@ static Doc *for_doc(Formatter *f, const Expr *e) {
         f, all,
         ALIGN(f, with_comments(f, binder->range, is_open_form(binder->range))));
   }
+  Doc *head = DOC_CONCAT(f, fmt_text(f, "for "), CONCAT_ALL(f, all),
+                         fmt_text(f, " =>"));
+  if (doc_width(head) <= MAX_FLAT_HEAD_WIDTH)
+    head = doc_flat(f->arena, head);
   Doc *body = fmt_expr(f, e->arg[0]);
-  return GROUP(f, DOC_CONCAT(f, fmt_text(f, "for "), CONCAT_ALL(f, all),
-                             fmt_text(f, " =>"),
-                             NEST(f, 2, DOC_CONCAT(f, LINE(f), body))));
+  return GROUP(f,
+               DOC_CONCAT(f, head, NEST(f, 2, DOC_CONCAT(f, LINE(f), body))));
 }
 
 /* True if the source has the text between `let` and the body on several

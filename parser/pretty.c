@@ -17,6 +17,7 @@ typedef enum DocKind {
   DOC_NEST, /* indent */
   DOC_ALIGN,
   DOC_GROUP,
+  DOC_FLAT, /* its breaks are spaces */
   DOC_CAT,
 } DocKind;
 
@@ -24,6 +25,8 @@ struct Doc {
   DocKind kind;
   bool forced;
   uint32_t width; /* columns on one line; at most MAX_DOC_WIDTH */
+  uint32_t head;  /* columns before the first break */
+  bool breaks;    /* contains a break */
   uint32_t indent, column;
   const char *text;
   size_t len;
@@ -48,7 +51,8 @@ Doc *doc_text(Arena *arena, const char *text, size_t len) {
   const char *newline = memchr(text, '\n', len);
   size_t width = utf8_columns(text, newline ? (size_t)(newline - text) : len);
   doc->width = width < MAX_DOC_WIDTH ? (uint32_t)width : MAX_DOC_WIDTH;
-  doc->forced = newline != NULL;
+  doc->head = doc->width;
+  doc->breaks = doc->forced = newline != NULL;
   return doc;
 }
 
@@ -67,13 +71,14 @@ Doc *doc_zero_width(Doc *doc) {
 Doc *doc_line(Arena *arena) {
   Doc *doc = doc_new(arena, DOC_LINE);
   doc->width = 1;
+  doc->breaks = true;
   return doc;
 }
 
 static Doc *doc_newlines(Arena *arena, uint32_t count) {
   Doc *doc = doc_new(arena, DOC_HARDLINE);
   doc->indent = count;
-  doc->forced = true;
+  doc->breaks = doc->forced = true;
   return doc;
 }
 
@@ -98,9 +103,13 @@ Doc *doc_cat(Arena *arena, Doc *const *items, uint32_t count) {
       continue;
     doc->items[doc->count++] = items[i];
     doc->forced |= items[i]->forced;
+    doc->head += doc->breaks ? 0 : items[i]->head;
+    doc->breaks |= items[i]->breaks;
     doc->width += items[i]->width;
     if (doc->width > MAX_DOC_WIDTH)
       doc->width = MAX_DOC_WIDTH;
+    if (doc->head > MAX_DOC_WIDTH)
+      doc->head = MAX_DOC_WIDTH;
   }
   return doc->count ? doc : NULL;
 }
@@ -126,11 +135,23 @@ Doc *doc_group(Arena *arena, Doc *body) {
   return doc_wrap(arena, DOC_GROUP, 0, body);
 }
 
+Doc *doc_flat(Arena *arena, Doc *body) {
+  if (!body || body->forced)
+    return body;
+  Doc *doc = doc_wrap(arena, DOC_FLAT, 0, body);
+  doc->head = doc->width;
+  doc->breaks = false;
+  return doc;
+}
+
 bool doc_is_forced(const Doc *doc) {
   return doc && doc->forced;
 }
 uint32_t doc_width(const Doc *doc) {
   return doc ? doc->width : 0;
+}
+uint32_t doc_head_width(const Doc *doc) {
+  return doc ? doc->head : 0;
 }
 
 /* ---- printing ---- */
@@ -186,8 +207,9 @@ static int64_t trial_step(DocPrinter *p, PrintCommand command,
   case DOC_NEST:
   case DOC_ALIGN:
   case DOC_GROUP:
+  case DOC_FLAT:
   case DOC_CAT:
-    push_items(p, &p->trial, doc, 0, command.flat);
+    push_items(p, &p->trial, doc, 0, command.flat || doc->kind == DOC_FLAT);
     return remaining;
   }
   return remaining;
@@ -311,6 +333,9 @@ static void print_command(DocPrinter *p, PrintCommand command) {
   case DOC_GROUP:
     push_items(p, &p->commands, doc, command.indent,
                command.flat || (!doc->forced && fits(p, doc)));
+    break;
+  case DOC_FLAT:
+    push_items(p, &p->commands, doc, command.indent, true);
     break;
   case DOC_CAT:
     push_items(p, &p->commands, doc, command.indent, command.flat);

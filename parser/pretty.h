@@ -29,10 +29,13 @@ Doc *doc_nest(Arena *arena, uint32_t indent, Doc *body);
 /* indents the body to the current column */
 Doc *doc_align(Arena *arena, Doc *body);
 Doc *doc_group(Arena *arena, Doc *body);
+/* on one line in any case, unless it is forced */
+Doc *doc_flat(Arena *arena, Doc *body);
 Doc *doc_cat(Arena *arena, Doc *const *items, uint32_t count);
 
-bool doc_is_forced(const Doc *doc); /* cannot be laid out on one line */
-uint32_t doc_width(const Doc *doc); /* columns if laid out on one line */
+bool doc_is_forced(const Doc *doc);      /* cannot be laid out on one line */
+uint32_t doc_width(const Doc *doc);      /* columns if laid out on one line */
+uint32_t doc_head_width(const Doc *doc); /* columns before the first break */
 
 void doc_print(Buffer *out, const Doc *doc, Arena *arena, uint32_t width);
 

@@ -299,6 +299,9 @@ void assumptions_set_disabled(Assumptions *assumptions, uint32_t at,
                               bool disabled);
 bool assumptions_inconsistent(
     Assumptions *assumptions); /* provably no solution */
+/* Finds models of the assumptions, so that many queries are answered faster
+   until they change. */
+void assumptions_expect_queries(Assumptions *assumptions);
 /* Lets queries give up early with UNDECIDED.  Used for many queries whose
    answers are optional. */
 void assumptions_set_low_effort(Assumptions *assumptions, bool low_effort);

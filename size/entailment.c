@@ -47,6 +47,7 @@ struct Assumptions {
   known_consistent; /* assumptions that were consistent when last tested; NULL
                        for skipped ones */
   uint32_t depth;
+  Witness *witness;      /* of the entries; NULL if unknown */
   bool low_effort;       /* queries consider few assumptions and stop early */
   uint64_t effort_spent; /* part of MAX_DECLARATION_EFFORT */
   CachedAnswer cached_answers[MAX_CACHED_ANSWERS]; /* of the current query */
@@ -73,6 +74,7 @@ uint32_t assumptions_mark(const Assumptions *assumptions) {
 }
 
 void assumptions_backtrack(Assumptions *assumptions, uint32_t mark) {
+  assumptions->witness = NULL;
   if (mark < assumptions->entries.len)
     assumptions->entries.len = mark;
 }
@@ -80,6 +82,18 @@ void assumptions_backtrack(Assumptions *assumptions, uint32_t mark) {
 void assumptions_set_disabled(Assumptions *assumptions, uint32_t at,
                               bool disabled) {
   assumptions->entries.at[at].disabled = disabled;
+  if (assumptions->witness)
+    witness_set_disabled(assumptions->witness, at, disabled);
+}
+
+void assumptions_expect_queries(Assumptions *assumptions) {
+  uint32_t count = assumptions->entries.len;
+  PolyConstraint *at =
+      NEW_ARRAY(assumptions->cx->arena, PolyConstraint, count + 1);
+  for (uint32_t i = 0; i < count; i++)
+    at[i] = (PolyConstraint){assumptions->entries.at[i].d,
+                             assumptions->entries.at[i].eq};
+  assumptions->witness = witness_new(assumptions->cx, at, count);
 }
 
 void assumptions_set_low_effort(Assumptions *assumptions, bool low_effort) {
@@ -117,6 +131,7 @@ static void entry_set(Assumptions *assumptions, AssumptionEntry *entry,
                       Dim *d) {
   LeafList list = {.arena = assumptions->cx->arena};
   dim_each_leaf(d, dim_next_visit_epoch(assumptions->cx), leaf_add, &list);
+  assumptions->witness = NULL;
   entry->d = d;
   entry->simplified = NULL;
   entry->leaves = list.all.at;
@@ -128,6 +143,7 @@ static void entry_set(Assumptions *assumptions, AssumptionEntry *entry,
    assumptions often return. */
 static void add_entry(Assumptions *assumptions, Dim *d, bool eq) {
   uint32_t at = assumptions->entries.len;
+  assumptions->witness = NULL;
   d = dim_resolve(assumptions->cx, d);
   if (at < assumptions->initialized_count &&
       assumptions->entries.at[at].d == d) {
@@ -534,6 +550,8 @@ static void claim_refute(Assumptions *assumptions, Linearization *lin,
 /* The second search gets more effort if the answer is important. */
 static uint32_t model_search_effort(const Assumptions *assumptions,
                                     bool second_round) {
+  if (assumptions->witness && assumptions->low_effort && !assumptions->depth)
+    return 0; /* the witness has not refuted the claim: a proof is likely */
   if (!second_round)
     return assumptions->depth ? NESTED_MODEL_SEARCH_EFFORT
                               : MODEL_SEARCH_EFFORT;
@@ -751,6 +769,9 @@ static Verdict verdict_of(Assumptions *assumptions, Dim *d, bool eq,
   if (!assumptions->entries.len && is_unconstrained(assumptions->cx, d))
     return UNDECIDED;
   if (!eq && !refute && is_violable_bound(assumptions, d))
+    return UNDECIDED;
+  if (!refute && assumptions->witness &&
+      witness_refutes(assumptions->witness, d, eq))
     return UNDECIDED;
   QueryArgs args = {assumptions, d, eq, at_least_one, refute};
   return run_within_limits(assumptions, run_query, &args, &verdict) ? verdict

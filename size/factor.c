@@ -40,6 +40,14 @@ static Atom *linear_atom(const Dim *d) {
   return found;
 }
 
+/* The coefficient of an atom in a linear sum that contains it. */
+static BigInt linear_coef(const Dim *d, const Atom *atom) {
+  uint32_t i = 0;
+  while (d->terms[i].mono->powers[0].atom != atom)
+    i++;
+  return d->terms[i].coef;
+}
+
 /* d == q*atom + r */
 static void split_by_atom(DimCtx *cx, Dim *d, const Atom *atom, Dim **q,
                           Dim **r) {
@@ -286,6 +294,13 @@ static void factor_into(FactorList *f, Dim *d) {
                    : NULL;
   if (!atom) {
     add_factor(f, d);
+    return;
+  }
+  if (dim_is_linear(d)) { /* no constant divides it: it does not factor */
+    bool negative = bigint_sign(linear_coef(d, atom)) < 0;
+    if (negative)
+      add_factor(f, dim_int(cx, -1));
+    add_factor(f, negative ? dim_neg(cx, d) : d);
     return;
   }
   Dim *q, *r, *at[DIM_MAX_FACTORS];

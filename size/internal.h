@@ -116,12 +116,13 @@ struct Atom {
   Dim **args;         /* ATOM_MIN, ATOM_MAX: sorted */
   Dim *dim;           /* this atom as a Dim */
   struct DimAtomTable *table;
-  uint64_t visit_epoch; /* last walk that visited this atom */
-  Dim *visit_result;    /* result of that walk */
-  int64_t model_value;  /* model_search.c: value at the last model */
-  bool has_model_value; /* model_search.c: model_value is set */
-  uint32_t model_index; /* model_search.c: index among the variables */
-  Dim **bounds;         /* linearize.c: polynomials that are never negative */
+  uint64_t visit_epoch;   /* last walk that visited this atom */
+  Dim *visit_result;      /* result of that walk */
+  int64_t model_value;    /* model_search.c: value at the last model */
+  bool has_model_value;   /* model_search.c: model_value is set */
+  uint32_t model_index;   /* model_search.c: index among the variables */
+  uint32_t witness_index; /* witness.c: index among the leaves */
+  Dim **bounds;           /* linearize.c: polynomials that are never negative */
   uint32_t bound_count;
 };
 

@@ -595,12 +595,29 @@ static int term_cmp(const void *a, const void *b) {
   return dim_monomial_cmp(((const Term *)a)->mono, ((const Term *)b)->mono);
 }
 
+/* Sorts n terms, of which the first `sorted` are in order.  Most lists are
+   short. */
+static void sort_terms(Term *at, uint32_t sorted, uint32_t n) {
+  enum { MAX_INSERTIONS = 32 };
+  if (n - sorted > MAX_INSERTIONS) {
+    qsort(at, n, sizeof *at, term_cmp);
+    return;
+  }
+  for (; sorted < n; sorted++) {
+    Term term = at[sorted];
+    uint32_t i = sorted;
+    for (; i && dim_monomial_cmp(at[i - 1].mono, term.mono) > 0; i--)
+      at[i] = at[i - 1];
+    at[i] = term;
+  }
+}
+
 Dim *dim_of_unsorted_terms(DimCtx *cx, Term *at, uint32_t count) {
   uint32_t n = 1;
   while (n < count && dim_monomial_cmp(at[n - 1].mono, at[n].mono) < 0)
     n++;
   if (n < count)
-    qsort(at, count, sizeof *at, term_cmp);
+    sort_terms(at, n, count);
   n = 0;
   for (uint32_t i = 0; i < count;) {
     Term sum = at[i++];

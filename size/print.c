@@ -167,6 +167,14 @@ static int print_term_cmp(const void *a, const void *b) {
   return gx != gy ? gx - gy : dim_monomial_cmp(x->mono, y->mono);
 }
 
+static void sort_print_terms(PrintTerm *at, uint32_t n) {
+  uint32_t sorted = 1;
+  while (sorted < n && print_term_cmp(&at[sorted - 1], &at[sorted]) <= 0)
+    sorted++;
+  if (sorted < n)
+    qsort(at, n, sizeof *at, print_term_cmp);
+}
+
 static void split_print_terms(PrintTerms *items, DimCtx *cx, Dim *d) {
   *items = (PrintTerms){.cx = cx, .remaining = d};
   extract_remainders(items);
@@ -176,8 +184,7 @@ static void split_print_terms(PrintTerms *items, DimCtx *cx, Dim *d) {
                       items->remaining->terms[i].mono, NULL, false, NULL};
     VEC_PUSH(cx->arena, items->all, item);
   }
-  if (items->all.len > 1)
-    qsort(items->all.at, items->all.len, sizeof *items->all.at, print_term_cmp);
+  sort_print_terms(items->all.at, items->all.len);
   /* "3 - n": a positive constant comes first if no other positive term
      exists. */
   PrintTerm *at = items->all.at;

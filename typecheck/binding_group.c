@@ -203,8 +203,11 @@ CoreDec *infer_fun(Checker *c, Dec *dec, bool top) {
     d->items[i] =
         infer_group_member(c, &dec->funs[i], bindings[i], &types[i], mark);
   }
-  if (top && n == 1 && bindings[0]->value.used_recursively)
-    c->inference.recursive_type = types[0];
+  bool recursive = false;
+  for (uint32_t i = 0; i < n; i++)
+    recursive |= bindings[i]->value.used_recursively;
+  if (top && recursive)
+    c->inference.recursive_types = types;
   solve_pending(c);
   c->inference.level--;
   c->inference.effect = outer;

@@ -270,7 +270,7 @@ static void begin_dec(Checker *c, Module *module, Diags *diags) {
   c->inference.depth = c->inference.work = 0;
   assumptions_renew_effort(c->facts.loaded);
   c->inference.binding_group = NULL;
-  c->inference.recursive_type = NULL;
+  c->inference.recursive_types = NULL;
   c->inference.used_early = c->inference.recursive_call = NULL;
   c->inference.needs_recheck = c->inference.meets_error = false;
   c->solver.serial = c->solver.max_unclaimed = 0;

@@ -269,12 +269,12 @@ static void error_inaccessible_size(Checker *c, const char *param,
       ->help = "first combine them into one tensor with stack";
 }
 
-static void check_accessible(Checker *c, Dim *d, const char *param,
+static void check_accessible(Checker *c, Dim *d, const DimVar *param,
                              const Core *use) {
   bool inaccessible = false;
   dim_each_var(d, note_inaccessible, NULL, &inaccessible);
   if (inaccessible)
-    error_inaccessible_size(c, param, use);
+    error_inaccessible_size(c, dim_var_name(c->dims, param), use);
 }
 
 typedef struct UnprovedEquationSearch {
@@ -289,14 +289,14 @@ static void note_in_unproved_equation(void *arg, DimVar *v) {
 
 /* Records a size to be checked later: only at the end of the text it is known
    whether something determines it. */
-static void note_undetermined(Checker *c, Dim *d, const char *name,
+static void note_undetermined(Checker *c, Dim *d, const DimVar *param,
                               bool required, const Core *use) {
   UnprovedEquationSearch t = {c, false};
   dim_each_var(d, note_in_unproved_equation, NULL, &t);
   if (!t.found && !required)
     return;
   UndeterminedSize u = {.dim = d,
-                        .name = name,
+                        .name = param ? dim_var_name(c->dims, param) : NULL,
                         .required = !t.found,
                         .used_name = use->var ? use->var->name : NULL,
                         .use_span = use->span,
@@ -389,10 +389,9 @@ static void resolve_implicit(Checker *c, const Scheme *s, ImplicitArg *h,
   }
   case IMPLICIT_DIM:
     h->dim = dim_resolve(c->dims, to ? to : dim_of_var(c->dims, h->dim_var));
-    check_accessible(c, h->dim, dim_var_name(c->dims, h->dim_var), use);
+    check_accessible(c, h->dim, h->dim_var, use);
     if (!found)
-      note_undetermined(c, h->dim, dim_var_name(c->dims, h->dim_var),
-                        h->required, use);
+      note_undetermined(c, h->dim, h->dim_var, h->required, use);
     return;
   case IMPLICIT_SHAPE:
     h->unknown = !is_determined(c, to ? to : shape_of_var(c, h->shape_var));
@@ -487,7 +486,7 @@ static void note_own_size(Checker *c, Dim *d, const Core *core) {
   DimVar *v = NULL;
   dim_each_var(d, find_unsolved_name, NULL, &v);
   if (v)
-    note_undetermined(c, d, v->name ? v->name->text : NULL, true, core);
+    note_undetermined(c, d, v->name ? v : NULL, true, core);
 }
 
 static void find_unsolved(void *arg, DimVar *v) {

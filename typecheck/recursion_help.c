@@ -1,9 +1,9 @@
 /* Helps for recursive functions with an error: annotations with which the
    function has none, found by trial.  The sizes of the first annotation are
-   those inferred.  In the second, the sizes of the result and of the parameters
+   those inferred.  In the others, the sizes of the result and of the parameters
    that a recursive call changes are unknown (`?`), so that they may differ
-   between the calls without a relation.  Main entry point:
-   checker_recursion_help. */
+   between the calls without a relation: in all functions of the group, or in
+   one.  Main entry point: checker_recursion_help. */
 #include "typecheck/internal.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
@@ -13,51 +13,123 @@
 #include "support/intern.h"
 #include "support/source.h"
 
-#include <ctype.h>
 #include <string.h>
 
-typedef struct Annotation { /* of the parameters and the result */
+enum { MAX_HELPED_FUNS = 16 }; /* functions of a group that get a help */
+
+typedef struct Annotation { /* of the parameters and the results */
   DiagEdit *edits;
   uint32_t count;
-  const char *text;  /* the function's head, for the message */
-  const char *types; /* of all parts */
+  Buffer text; /* the heads of the functions, for the message */
 } Annotation;
 
-static Sym *param_name(const Param *p) {
-  const Pat *pat = p->pat->kind == PAT_ASCRIBE ? p->pat->args[0] : p->pat;
-  return p->label || p->default_value || pat->kind != PAT_VAR ? NULL : pat->id;
+static const Pat *unascribed(const Pat *p) {
+  return p->kind == PAT_ASCRIBE ? p->args[0] : p;
 }
 
-static bool has_plain_params(const Clause *k) {
-  for (uint32_t i = 0; i < k->param_count; i++)
-    if (!param_name(&k->params[i]))
+static Sym *param_name(const Param *p) {
+  const Pat *pat = unascribed(p->pat);
+  return pat->kind == PAT_VAR ? pat->id : NULL;
+}
+
+static const char *text_of(Checker *c, Span at) {
+  const char *text = sources_get(c->sources, at.file)->text;
+  return arena_strndup(c->arena, text + at.start, at.end - at.start);
+}
+
+/* The annotated type of a parameter, or NULL. */
+static const TypeExpr *param_type(const Param *p) {
+  return p->pat->kind == PAT_ASCRIBE ? p->pat->type : p->type;
+}
+
+static const Clause *first_clause(const Dec *dec, uint32_t fun) {
+  return &dec->funs[fun].clauses[0];
+}
+
+static bool all_have_params(const Dec *dec) {
+  for (uint32_t i = 0; i < dec->fun_count; i++)
+    if (!first_clause(dec, i)->param_count)
       return false;
-  return k->param_count > 0;
+  return true;
 }
 
 /* ---- parameters that a recursive call changes ---- */
 
-typedef struct ParamUse {
-  const Clause *clause;
-  uint32_t param;
-  bool is_changed;
-} ParamUse;
+typedef struct ChangedParams {
+  const Dec *dec;
+  bool **changed;  /* for each function: its parameters */
+  uint32_t caller; /* the function whose calls are visited */
+  bool more;       /* another one was found */
+} ChangedParams;
 
-static void note_recursive_call(void *arg, Expr *e) {
-  ParamUse *use = arg;
-  expr_visit_children(e, note_recursive_call, use);
-  if (e->kind != EX_APP || e->arg[0]->kind != EX_ID ||
-      e->arg[0]->id != use->clause->name || e->arg_count <= use->param)
-    return;
-  const Expr *x = e->args[use->param].expr;
-  use->is_changed |=
-      x->kind != EX_ID || x->id != param_name(&use->clause->params[use->param]);
+/* True unless x is the same parameter, or an unchanged one of another
+   function. */
+static bool changes_param(const ChangedParams *p, const Expr *x, uint32_t fun,
+                          uint32_t param) {
+  const Clause *caller = first_clause(p->dec, p->caller);
+  uint32_t i = 0;
+  while (i < caller->param_count &&
+         (!x->id || param_name(&caller->params[i]) != x->id))
+    i++;
+  return x->kind != EX_ID || i == caller->param_count ||
+         (fun == p->caller ? i != param : p->changed[p->caller][i]);
 }
 
-static bool is_changed_by_recursion(const Dec *dec, uint32_t param) {
-  ParamUse use = {&dec->funs[0].clauses[0], param, false};
-  dec_visit_exprs(dec, note_recursive_call, &use);
-  return use.is_changed;
+/* The parameter that gets an argument: that with its label, or the next one
+   without a label. */
+static uint32_t param_of_arg(const Clause *k, const Expr *app, uint32_t arg) {
+  uint32_t skipped = 0, i = 0;
+  for (uint32_t j = 0; j < arg; j++)
+    skipped += !app->args[j].label;
+  for (; i < k->param_count; i++)
+    if (k->params[i].label == app->args[arg].label &&
+        (k->params[i].label || !skipped--))
+      break;
+  return i;
+}
+
+static void note_arg(ChangedParams *p, const Expr *x, uint32_t fun,
+                     uint32_t param) {
+  if (param >= first_clause(p->dec, fun)->param_count ||
+      p->changed[fun][param] || !changes_param(p, x, fun, param))
+    return;
+  p->changed[fun][param] = p->more = true;
+}
+
+/* Notes the parameters that a call or pipe changes.  The value of a pipe is
+   the last argument. */
+static void note_call(void *arg, Expr *e) {
+  ChangedParams *p = arg;
+  expr_visit_children(e, note_call, p);
+  const Expr *piped = e->kind == EX_BIN && e->op == BIN_PIPE ? e->arg[0] : NULL;
+  const Expr *head = piped ? e->arg[1] : e;
+  const Expr *app = head->kind == EX_APP ? head : NULL;
+  if (app)
+    head = app->arg[0];
+  for (uint32_t f = 0; head->kind == EX_ID && f < p->dec->fun_count; f++) {
+    const Clause *k = first_clause(p->dec, f);
+    if (k->name != head->id)
+      continue;
+    for (uint32_t i = 0; app && !piped && i < app->arg_count; i++)
+      note_arg(p, app->args[i].expr, f, param_of_arg(k, app, i));
+    if (piped)
+      note_arg(p, piped, f, k->param_count - 1);
+  }
+}
+
+static bool **find_changed_params(Checker *c, const Dec *dec) {
+  ChangedParams p = {.dec = dec};
+  p.changed = NEW_ARRAY(c->arena, bool *, dec->fun_count);
+  for (uint32_t f = 0; f < dec->fun_count; f++)
+    p.changed[f] = NEW_ARRAY(c->arena, bool, first_clause(dec, f)->param_count);
+  do {
+    p.more = false;
+    for (p.caller = 0; p.caller < dec->fun_count; p.caller++) {
+      Dec caller = {.funs = &dec->funs[p.caller], .fun_count = 1};
+      dec_visit_exprs(&caller, note_call, &p);
+    }
+  } while (p.more);
+  return p.changed;
 }
 
 /* ---- annotations ---- */
@@ -74,48 +146,6 @@ static Type *with_unknown_sizes(Checker *c, Type *t) {
   return ty_copy(&copy, t);
 }
 
-/* The annotation of a function by the parts of the type `type`. */
-static bool annotate(Checker *c, const Dec *dec, Type *type,
-                     bool has_unknown_sizes, Annotation *out) {
-  const Clause *k = &dec->funs[0].clauses[0];
-  Scheme *whole = scheme_mono(c, type);
-  Buffer head = {.arena = c->arena}, types = {.arena = c->arena};
-  Type *t = ty_norm(c, type);
-  *out =
-      (Annotation){.edits = NEW_ARRAY(c->arena, DiagEdit, k->param_count + 1)};
-  buffer_printf(&head, "fun %s", k->name->text);
-  for (uint32_t i = 0; i < k->param_count; i++) {
-    if (t->tag != TY_FUN)
-      return false;
-    const Param *p = &k->params[i];
-    Type *part = has_unknown_sizes && is_changed_by_recursion(dec, i)
-                     ? with_unknown_sizes(c, t->fun.param)
-                     : t->fun.param;
-    const char *type_text = ty_text_within(c, whole, part);
-    const char *text =
-        arena_printf(c->arena, "(%s : %s)", param_name(p)->text, type_text);
-    buffer_printf(&head, " %s", text);
-    buffer_printf(&types, "%s ", type_text);
-    out->edits[out->count++] = p->pat->kind == PAT_ASCRIBE
-                                   ? (DiagEdit){p->pat->type->span, type_text}
-                                   : (DiagEdit){p->pat->span, text};
-    t = ty_norm(c, t->fun.result);
-  }
-  if (has_unknown_sizes)
-    t = with_unknown_sizes(c, t);
-  const char *type_text = ty_text_within(c, whole, t);
-  const char *result = arena_printf(c->arena, " : %s", type_text);
-  buffer_puts(&head, result);
-  buffer_puts(&types, result);
-  Span at = k->params[k->param_count - 1].pat->span;
-  at.start = at.end;
-  out->edits[out->count++] = k->result ? (DiagEdit){k->result->span, type_text}
-                                       : (DiagEdit){at, result};
-  out->text = head.text;
-  out->types = types.text;
-  return true;
-}
-
 static bool has_word(const char *text, const char *word, size_t len) {
   for (const char *at = text; *at;) {
     size_t n = 0;
@@ -128,53 +158,127 @@ static bool has_word(const char *text, const char *word, size_t len) {
   return false;
 }
 
-/* True if a size in these types has a name that also occurs in the text, but
-   not in the types that the program has: the size would capture it. */
-static bool captures_name(const char *types, const char *text,
-                          const char *own_types) {
-  int brackets = 0;
-  bool after_dim = false; /* in dim(n) */
-  for (const char *at = types; *at;) {
-    size_t n = 0;
-    while (is_c_identifier_char(at[n]))
-      n++;
-    bool is_size = n && (brackets || after_dim) && !isdigit((unsigned char)*at);
-    if (is_size && has_word(text, at, n) && !has_word(own_types, at, n))
-      return true;
-    if (n || *at != '(')
-      after_dim = n == strlen("dim") && memcmp(at, "dim", n) == 0;
-    brackets += (*at == '[') - (*at == ']');
-    at += n ? n : 1;
-  }
-  return false;
-}
-
-/* The types that the parameters have in the program. */
-static const char *own_types(Checker *c, const Dec *dec) {
-  const char *text = sources_get(c->sources, dec->span.file)->text;
-  const Clause *k = &dec->funs[0].clauses[0];
+/* The types that the parameters of a function have in the program. */
+static const char *own_types(Checker *c, const Dec *dec, uint32_t fun) {
+  const Clause *k = first_clause(dec, fun);
   Buffer out = {.arena = c->arena};
   buffer_puts(&out, " ");
   for (uint32_t i = 0; i < k->param_count; i++) {
-    const Pat *p = k->params[i].pat;
-    uint32_t from = p->kind == PAT_ASCRIBE ? p->args[0]->span.end : p->span.end;
-    buffer_add(&out, text + from, p->span.end - from);
+    const TypeExpr *t = param_type(&k->params[i]);
+    buffer_printf(&out, "%s ", t ? text_of(c, t->span) : "");
   }
   return out.text;
 }
 
-/* The names of the parameters, and what the annotation leaves of the
-   declaration. */
-static const char *text_outside(Checker *c, const Dec *dec,
-                                const Annotation *a) {
-  const char *text = sources_get(c->sources, dec->span.file)->text;
-  const Clause *k = &dec->funs[0].clauses[0];
+/* The end of the parameters: the place of the result's type. */
+static Span params_end(const Clause *k) {
+  Span at = k->params[k->param_count - 1].span;
+  at.start = at.end;
+  return at;
+}
+
+/* The parameters of a function without their types, and its text after the
+   annotation. */
+static const char *text_outside(Checker *c, const Dec *dec, uint32_t fun) {
+  const Clause *k = first_clause(dec, fun);
   Buffer out = {.arena = c->arena};
-  uint32_t at = a->edits[a->count - 1].span.end;
+  Span rest = k->result ? k->result->span : params_end(k);
+  rest.start = rest.end;
+  rest.end = fun + 1 < dec->fun_count ? dec->funs[fun + 1].name_span.start
+                                      : dec->span.end;
   for (uint32_t i = 0; i < k->param_count; i++)
-    buffer_printf(&out, "%s ", param_name(&k->params[i])->text);
-  buffer_add(&out, text + at, dec->span.end - at);
+    buffer_printf(&out, "%s ", text_of(c, unascribed(k->params[i].pat)->span));
+  buffer_puts(&out, text_of(c, rest));
   return out.text;
+}
+
+/* The names in the text of a function that its types do not have.  A size with
+   such a name would capture it. */
+static Map *avoided_names(Checker *c, const Dec *dec, uint32_t fun) {
+  const char *own = own_types(c, dec, fun);
+  Map *avoided = NEW(c->arena, Map);
+  map_init(avoided, c->arena);
+  for (const char *at = text_outside(c, dec, fun); *at;) {
+    size_t n = 0;
+    while (is_c_identifier_char(at[n]))
+      n++;
+    Sym *name = n && !has_word(own, at, n) ? intern(c->interner, at, n) : NULL;
+    if (name)
+      map_put(avoided, name, name);
+    at += n ? n : 1;
+  }
+  return avoided;
+}
+
+/* The change that annotates a parameter; the annotated one is appended to
+   `head`. */
+static DiagEdit annotate_param(Checker *c, const Param *p, const char *type,
+                               Buffer *head) {
+  const char *pat = text_of(c, unascribed(p->pat)->span);
+  const TypeExpr *own = param_type(p);
+  bool shorthand = p->label && span_equal(p->span, p->pat->span);
+  if (shorthand)
+    pat = p->label->text;
+  const char *text = arena_printf(c->arena, "%s : %s", pat, type);
+  buffer_puts(head, " ");
+  if (p->label)
+    buffer_printf(head, "~%s:", p->label->text);
+  buffer_printf(head, "(%s", text);
+  if (p->default_value)
+    buffer_printf(head, " = %s", text_of(c, p->default_value->span));
+  buffer_puts(head, ")");
+  if (own)
+    return (DiagEdit){own->span, type};
+  if (shorthand)
+    return (DiagEdit){p->span, arena_printf(c->arena, "~%s:(%s)", pat, text)};
+  return (DiagEdit){p->pat->span, p->default_value
+                                      ? text
+                                      : arena_printf(c->arena, "(%s)", text)};
+}
+
+/* The annotation of a function by the parts of the type `type`. */
+static bool annotate_fun(Checker *c, const Dec *dec, uint32_t fun, Type *type,
+                         bool has_unknown_sizes, Annotation *out) {
+  const Clause *k = first_clause(dec, fun);
+  Scheme *whole = scheme_mono(c, type);
+  const Map *avoided = avoided_names(c, dec, fun);
+  const bool *changed = find_changed_params(c, dec)[fun];
+  Type *t = ty_norm(c, type);
+  buffer_printf(&out->text, fun ? " and %s" : "fun %s", k->name->text);
+  for (uint32_t i = 0; i < k->param_count; i++) {
+    if (t->tag != TY_FUN)
+      return false;
+    const Param *p = &k->params[i];
+    Type *part = has_unknown_sizes && changed[i]
+                     ? with_unknown_sizes(c, t->fun.param)
+                     : t->fun.param;
+    out->edits[out->count++] = annotate_param(
+        c, p, ty_text_avoiding(c, whole, part, avoided), &out->text);
+    t = ty_norm(c, t->fun.result);
+  }
+  if (has_unknown_sizes)
+    t = with_unknown_sizes(c, t);
+  const char *type_text = ty_text_avoiding(c, whole, t, avoided);
+  const char *result = arena_printf(c->arena, " : %s", type_text);
+  buffer_puts(&out->text, result);
+  out->edits[out->count++] = k->result ? (DiagEdit){k->result->span, type_text}
+                                       : (DiagEdit){params_end(k), result};
+  return true;
+}
+
+/* Annotates all functions of the declaration: if one has no annotation, all
+   are monomorphic.  The mask selects the functions with unknown sizes. */
+static bool annotate(Checker *c, const Dec *dec, Type *const *types,
+                     uint32_t unknown_mask, Annotation *out) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < dec->fun_count; i++)
+    count += first_clause(dec, i)->param_count + 1;
+  *out = (Annotation){.text.arena = c->arena};
+  out->edits = NEW_ARRAY(c->arena, DiagEdit, count);
+  for (uint32_t i = 0; i < dec->fun_count; i++)
+    if (!annotate_fun(c, dec, i, types[i], unknown_mask >> i & 1, out))
+      return false;
+  return true;
 }
 
 /* The text of a declaration with these changes. */
@@ -245,8 +349,6 @@ static bool mends_recursion(const Trial *t, const Annotation *a) {
 static bool annotation_helps(Trial *t, const Annotation *a) {
   Checker *c = t->c;
   diags_init(&t->remaining, c->arena);
-  if (captures_name(a->types, text_outside(c, t->dec, a), own_types(c, t->dec)))
-    return false;
   Buffer text = changed_text(c, t->dec, a);
   uint32_t file = sources_add(c->sources, "input", text.text, text.len, false);
   Program program = parse_range(c->sources, file, 0, (uint32_t)text.len,
@@ -254,6 +356,19 @@ static bool annotation_helps(Trial *t, const Annotation *a) {
   return program.dec_count == 1 && !t->remaining.errors &&
          (checker_try_decs(c, t->module, program.decs, 1, &t->remaining) ||
           mends_recursion(t, a));
+}
+
+/* Tries the inferred sizes, then unknown ones in all functions, then in one. */
+static bool find_annotation(Trial *t, Type *const *types, Annotation *a) {
+  uint32_t count = t->dec->fun_count;
+  for (uint32_t trial = 0; trial < (count > 1 ? count + 2 : 2); trial++) {
+    uint32_t mask = trial == 0   ? 0
+                    : trial == 1 ? UINT32_MAX
+                                 : UINT32_C(1) << (trial - 2);
+    if (annotate(t->c, t->dec, types, mask, a) && annotation_helps(t, a))
+      return true;
+  }
+  return false;
 }
 
 /* Keeps one of the errors that the annotation mends, and the others.  Prefers
@@ -301,26 +416,33 @@ static bool has_open_global(Checker *c, Type *t) {
   return has;
 }
 
+static bool any_has_open_global(Checker *c, Type *const *types,
+                                uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (has_open_global(c, types[i]))
+      return true;
+  return false;
+}
+
 void checker_recursion_help(Checker *c, Module *m, const Dec *dec, Diags *diags,
                             uint32_t from) {
-  Type *type = c->inference.recursive_type;
-  const Clause *k = dec->kind == DEC_FUN ? &dec->funs[0].clauses[0] : NULL;
-  if (!type || !k || !has_plain_params(k) || has_open_global(c, type))
+  Type *const *types = c->inference.recursive_types;
+  if (!types || dec->kind != DEC_FUN || dec->fun_count > MAX_HELPED_FUNS ||
+      !all_have_params(dec) || any_has_open_global(c, types, dec->fun_count))
     return;
   Annotation a;
   Trial trial = {.c = c, .module = m, .dec = dec, .diags = diags, .from = from};
-  if (!annotate(c, dec, type, false, &a) || !annotation_helps(&trial, &a))
-    if (!annotate(c, dec, type, true, &a) || !annotation_helps(&trial, &a))
-      return;
+  if (!find_annotation(&trial, types, &a))
+    return;
   Diag *d = keep_one_error(&trial, &a, diags);
   if (!d)
     return;
   d->fixit_count = 0; /* they implement the help that it had */
-  d->help = help_text(c, d, a.text);
+  d->help = help_text(c, d, a.text.text);
   const Source *source = sources_get(c->sources, dec->span.file);
   for (uint32_t i = 0; i < a.count; i++)
     if (source_drops_comment(source, a.edits[i].span, a.edits[i].text))
       return;
   diag_add_fixit_edits(c->arena, d, a.edits, a.count, "annotate %s",
-                       k->name->text);
+                       first_clause(dec, 0)->name->text);
 }

@@ -419,6 +419,8 @@ static void drop_implied(Checker *c, Constraint **all, Dim *const *slacks,
     else
       assumptions_add_ge(c->facts.loaded, slacks[i]);
   }
+  if (plain)
+    assumptions_expect_queries(c->facts.loaded);
   assumptions_set_low_effort(c->facts.loaded,
                              count > MAX_FULL_EFFORT_CONSTRAINTS);
   for (uint32_t i = count; i-- > 0;) {

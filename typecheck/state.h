@@ -737,15 +737,15 @@ typedef struct Inference { /* inference of the current declaration */
   bool axis_may_be_star;    /* an axis of a literal may turn out to be a * */
   Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
                                there, from the first pass */
-  Map expansions;       /* maps an Expr to the function that replaces it: all
-                           passes use the same, for retracted_singletons */
-  VEC(Guess) guesses;   /* of this pass */
-  Map reversed_guesses; /* maps an Expr to a flag: the reverse holds */
-  bool meets_error;     /* a part of it has an unknown type, because of an
-                           error elsewhere */
-  Type *recursive_type; /* inferred type of the recursive function that is
-                           declared at top level, or NULL */
-  bool needs_recheck;   /* retracted_singletons grew: check once more */
+  Map expansions;         /* maps an Expr to the function that replaces it: all
+                             passes use the same, for retracted_singletons */
+  VEC(Guess) guesses;     /* of this pass */
+  Map reversed_guesses;   /* maps an Expr to a flag: the reverse holds */
+  bool meets_error;       /* a part of it has an unknown type, because of an
+                             error elsewhere */
+  Type **recursive_types; /* inferred types of the recursive functions that are
+                             declared at top level, or NULL */
+  bool needs_recheck;     /* retracted_singletons grew: check once more */
 } Inference;
 
 typedef struct Loops { /* the `for`s around the current expression */

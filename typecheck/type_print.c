@@ -45,19 +45,31 @@ static const char *reserve_name(TypePrinter *p, const char *name) {
   return sym->text;
 }
 
-/* The i-th name of "nmkpqdh...", then n1, n2, ... */
+/* Writes the i-th name of "nmkpqdh...", then n1, n2, ...  Types with thousands
+   of variables are printed: printf would take most of the time. */
+static void write_name(char *out, const char *letters, uint32_t i,
+                       const char *prefix) {
+  uint32_t count = (uint32_t)strlen(letters);
+  while (*prefix)
+    *out++ = *prefix++;
+  *out++ = letters[i < count ? i : 0];
+  if (i >= count) {
+    uint32_t number = i - count + 1, scale = 1;
+    while (number / scale >= 10)
+      scale *= 10;
+    for (; scale; scale /= 10)
+      *out++ = (char)('0' + number / scale % 10);
+  }
+  *out = 0;
+}
+
 static const char *fresh_name(TypePrinter *p, const char *letters,
                               uint32_t *next, const char *prefix) {
-  for (;;) {
-    uint32_t i = (*next)++;
-    size_t n = strlen(letters);
-    const char *name =
-        i < n ? arena_printf(p->c->arena, "%s%c", prefix, letters[i])
-              : arena_printf(p->c->arena, "%s%c%u", prefix, letters[0],
-                             i - (uint32_t)n + 1);
-    if (!is_name_taken(p, name))
-      return reserve_name(p, name);
-  }
+  char name[16]; /* a prefix of one character, a letter, ten digits */
+  do
+    write_name(name, letters, (*next)++, prefix);
+  while (is_name_taken(p, name));
+  return reserve_name(p, name);
 }
 
 static const char *user_name(TypePrinter *p, Sym *name, const char *prefix) {

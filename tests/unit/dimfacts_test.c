@@ -373,6 +373,45 @@ static void test_soundness_linear(void **state) {
   assert_true(decided > 400);
 }
 
+/* Whether each of the facts follows from the others. */
+static uint32_t implied_facts(const Claim *c) {
+  uint32_t implied = 0;
+  for (int i = 0; i < c->count; i++) {
+    assumptions_set_disabled(w->facts, (uint32_t)i, true);
+    implied |= (uint32_t)dim_entailed(w->facts, c->facts[i], c->eqs[i]) << i;
+    assumptions_set_disabled(w->facts, (uint32_t)i, false);
+  }
+  return implied;
+}
+
+static void test_expected_queries(void **state) {
+  (void)state;
+  seed = 9;
+  int implied = 0, independent = 0;
+  for (int round = 0; round < 2000; round++) {
+    if (round % 100 == 99)
+      fresh_world();
+    Claim c = {.count = 2 + (int)random_below(4)};
+    assumptions_backtrack(w->facts, 0);
+    for (int i = 0; i < c.count; i++) {
+      c.facts[i] = random_claim(2 + (int)random_below(3));
+      c.eqs[i] = !random_below(6);
+      if (c.eqs[i])
+        assumptions_add_eq(w->facts, c.facts[i]);
+      else
+        assumptions_add_ge(w->facts, c.facts[i]);
+    }
+    if (assumptions_inconsistent(w->facts))
+      continue;
+    uint32_t without = implied_facts(&c);
+    assumptions_expect_queries(w->facts);
+    assert_int_equal(implied_facts(&c), without);
+    implied += __builtin_popcount(without);
+    independent += c.count - __builtin_popcount(without);
+  }
+  assert_true(implied > 300 && independent > 300);
+}
+
 /* ---- counterexamples ---- */
 
 static void expect_witness(const char *facts, const char *claim, bool eq,
@@ -484,6 +523,7 @@ int main(void) {
       TEST(test_facts_of_metas),
       TEST(test_soundness),
       TEST(test_soundness_linear),
+      TEST(test_expected_queries),
       TEST(test_witness),
       TEST(test_random_witness),
       TEST(test_many_facts),
