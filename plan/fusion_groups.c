@@ -622,25 +622,22 @@ static void merge_groups(FusionPlanner *c, GroupBuilder *a, GroupBuilder *b,
   move_dead_candidates(c, a, d);
 }
 
-static bool reads_forced(FusionPlanner *c, const GroupBuilder *a,
-                         const GroupBuilder *b) {
-  for (uint32_t k = 0; k < b->candidates.len; k++) {
-    const PlanNode *p = b->candidates.at[k]->plan_node;
-    for (uint32_t j = 0; j < p->inputs.len; j++)
-      if (p->inputs.at[j]->node->is_forced &&
-          planner_input_group(c, b->candidates.at[k], j) == a)
-        return true;
-  }
-  return false;
+static bool is_forced(const PlanNode *p) {
+  return p->node->is_forced;
 }
 
-/* Returns true if b reads a value of a after which a schedule cuts. */
-static bool is_cut(FusionPlanner *c, const GroupBuilder *a,
-                   const GroupBuilder *b) {
+/* True if a schedule cuts after the value. */
+static bool is_cut(const PlanNode *p) {
+  return p->cuts;
+}
+
+/* True if b reads a value of a for which `has` holds. */
+static bool reads_value(FusionPlanner *c, const GroupBuilder *a,
+                        const GroupBuilder *b, bool (*has)(const PlanNode *)) {
   for (uint32_t k = 0; k < b->candidates.len; k++) {
     const PlanNode *p = b->candidates.at[k]->plan_node;
     for (uint32_t j = 0; j < p->inputs.len; j++)
-      if (p->inputs.at[j]->cuts &&
+      if (has(p->inputs.at[j]) &&
           planner_input_group(c, b->candidates.at[k], j) == a)
         return true;
   }
@@ -656,11 +653,11 @@ static const char *blocking_reason(FusionPlanner *c, const GroupBuilder *a,
     return "the other one is not a kernel";
   if (!b->candidates.at[0]->lowered)
     return "this is not a kernel";
-  if (is_cut(c, a, b))
+  if (reads_value(c, a, b, is_cut))
     return "the schedule cuts after the value that is read";
   if (a->accumulated_axes)
     return "it is complete only after all rows";
-  if (reads_forced(c, a, b))
+  if (reads_value(c, a, b, is_forced))
     return "the program forces it";
   if (b->recomputes)
     return "each matmul computes the large matrix that it reads again";

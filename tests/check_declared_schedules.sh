@@ -231,29 +231,37 @@ sed 's/1: .*shared.*/1: tile i0 64; blocks i0.1; threads i0/' gpu.axs >other.axs
 "$AXON" plan --target cuda:sm_90a --code --schedules other.axs gpu.axn >out \
   2>&1 || fail "other kinds: $(grep -m3 error out)"
 grep -q 'transposed tiles' out && fail 'there are transposed tiles'
-cat >row.axn <<'END'
-val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
-val y = map sum x
-do print (sum y)
-END
 cp "$here"/tests/schedules/refused_gpu*.axn .
-refuse_gpu() { # refuse_gpu PROGRAM COMMENT LIST: each schedule of a kernel
-  kernel=$("$AXON" plan --target cuda:sm_90a --schedule "$1" |
-    grep -F -A1 "$2" | grep '^kernel')
+refuse_gpu() { # refuse_gpu STEPS LIST: each schedule of the kernel with STEPS
+  local program=${2%_on_*}.axn arch=sm_90a command=plan
+  [ "${2#*_on_}" = "$2" ] || arch=${2#*_on_}
+  [ "$2" = refused_gpu_build ] && command='build -o built.ptx'
+  # shellcheck disable=SC2086
+  kernel=$("$AXON" $command --target "cuda:$arch" --schedule "$program" |
+    grep -F -B2 "$1" | grep '^kernel' | tail -n 1)
   [ -n "$kernel" ] || fail "$2 has no kernel for a GPU"
   while IFS='|' read -r schedule message; do
     printf '%s\n%s\n' "$kernel" "$schedule" >refused.axs
-    "$AXON" plan --target cuda:sm_90a --schedules refused.axs "$1" >out 2>&1
+    # shellcheck disable=SC2086
+    "$AXON" $command --target "cuda:$arch" --schedules refused.axs "$program" \
+      >out 2>&1
     status=$?
     [ $status = 1 ] || fail "\`$schedule\`: status $status: $(head -3 out)"
     grep -qF -- "$message" out && grep -q 'refused.axs:2:' out ||
       fail "\`$schedule\`: expected \`$message\`: $(head -3 out)"
-  done <"$here/tests/schedules/$3"
+  done <"$here/tests/schedules/$2"
 }
-refuse_gpu row.axn 'map sum x' refused_gpu
-refuse_gpu refused_gpu_tiles.axn 'transpose x + 1.0' refused_gpu_tiles
-refuse_gpu gpu.axn 'nn.attention ~causal' refused_gpu_attention
-refuse_gpu gpu.axn ': x @ w,' refused_gpu_product
+refuse_gpu 'by rows' refused_gpu
+refuse_gpu shared refused_gpu_tiles
+for list in attention attention_on_sm_75 query; do
+  refuse_gpu 'by attention' refused_gpu_$list
+done
+refuse_gpu 'by attention {way=mma' refused_gpu_gradient
+for list in product product_on_sm_75 product_on_sm_80 product_on_sm_100a f32 \
+  f64 f8 computed computed_on_sm_100a conv tile_count build
+do
+  refuse_gpu 'by gemm' refused_gpu_$list
+done
 cat >declared.axn <<'END'
 val x : f32[64, 300] = for i < 64, j < 300 => f32 (i * j % 7)
 fun f x = map sum x
@@ -275,15 +283,15 @@ done
 grep -q 'not used' out && fail 'a schedule for GPUs is missed on the CPU'
 
 # ---- stages of a kernel ----
-said 'out n' plan --stage specs row.axn
-said 'for i1.1 by' plan --stage nest row.axn
-"$AXON" plan --stage nest:0 row.axn >out
+said 'out n' plan --stage specs refused_gpu.axn
+said 'for i1.1 by' plan --stage nest refused_gpu.axn
+"$AXON" plan --stage nest:0 refused_gpu.axn >out
 [ "$(grep -c '^ *for' out)" = 3 ] && grep -qx '  for i1' out ||
   fail "nest:0: $(cat out)"
 said 'for i1 times 32 threads' plan --target cuda:sm_90a --stage nest gpu.axn
-said '--stage must be specs, facts' plan --stage nest:x row.axn
-said 'specs, facts, schedule, nest' dump --stage nest:x row.axn
-said '--entry is for --stage=graph' dump --stage facts --entry f row.axn
+said '--stage must be specs, facts' plan --stage nest:x refused_gpu.axn
+said 'specs, facts, schedule, nest' dump --stage nest:x refused_gpu.axn
+said '--entry is for --stage=graph' dump --stage facts --entry f refused_gpu.axn
 cat >facts.axn <<'END'
 val x : f32[70, 130] = normal (key 1) [70, 130]
 val w : f32[130, 40] = normal (key 2) [130, 40]

@@ -5,10 +5,10 @@
 BUILD has the objects of the program, FOLDER is for temporary files.
 
 A mutant is a program without one of the refusals of a step, of a nest, also on
-the CPU or on a GPU, or of the fields of a matrix product.  It is killed if a schedule of
-tests/schedules/refused* has another message.  Runs one mutant in
-EACH, or those whose name contains WORD.  Mutants that are equal to the program
-are listed in tests/schedules/mutants.survivors, with the reason.
+the CPU or on a GPU, or of the fields of a matrix product or of attention.  It
+is killed if a schedule of tests/schedules/refused* has another message.  Runs
+one mutant in EACH, or those whose name contains WORD.  Mutants that are equal
+to the program are listed in tests/schedules/mutants.survivors, with the reason.
 """
 import collections
 import os
@@ -25,18 +25,32 @@ SOURCE, BUILD, FOLDER = (pathlib.Path(os.path.abspath(x))
 EACH, WORD = int(sys.argv[4]), (sys.argv[5:] or [""])[0]
 CONDITION = r"\bif \(([^;{}]*?)\)\n\s*return "
 REFUSAL = re.compile(CONDITION + r"(?:refuse\(|arena_printf|\")", re.S)
+# Also `return condition || gemm_refuse(...)`.
+GEMM_REFUSAL = re.compile(
+    CONDITION + r"(?:gemm_refuse\(|\")|"
+    r"\breturn ([^;{}]*?) \|\|\n?\s*gemm_refuse(?:_use)?\(", re.S)
 # What else nest_verify.c tests is true after each step.
 POSITION = re.compile(CONDITION + r"nest_loop_reason", re.S)
 FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
          "backend/cpu/nest_refusal.c": REFUSAL,
          "backend/cpu/gemm_fields.c": REFUSAL,
-         "backend/cuda/nest_refusal.c": REFUSAL}
-# Programs with a list of refusals, tests/schedules/refused_NAME, and steps of the
-# kernel that they are for.
+         "backend/cuda/nest_refusal.c": REFUSAL,
+         "backend/cuda/gemm_validate.c": GEMM_REFUSAL,
+         "backend/cuda/attention_validate.c": GEMM_REFUSAL}
+# Lists of refusals, tests/schedules/refused_NAME, of a program of this name, and
+# steps of the kernel that they are for.  A name may end in the architecture of
+# a GPU, `_on_sm_75`.
 CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
-         "interleave": "fma", "interleave_kept": "stage", "gemm": "by gemm", "micro": "by gemm", "micro_conv": "by gemm",
-         "softmax": "", "strips": "strip=", "blur": "stream", "argmax": ""}
-ON_GPU = ["--target", "cuda:sm_90a"]
+         "interleave": "fma", "interleave_kept": "stage", "gemm": "by gemm",
+         "micro": "by gemm", "micro_conv": "by gemm", "softmax": "",
+         "strips": "strip=", "blur": "stream", "argmax": "", "gpu": "by rows",
+         "gpu_gradient": "by attention {way=mma"}
+CASES |= {"gpu_" + name: "by gemm" for name in (
+    "product", "product_on_sm_75", "product_on_sm_80", "product_on_sm_100a",
+    "f32", "f64", "f8", "computed", "computed_on_sm_100a", "conv",
+    "tile_count", "build")}
+CASES |= {"gpu_" + name: "by attention"
+          for name in ("attention", "attention_on_sm_75", "query")}
 
 
 def all_mutants():
@@ -47,14 +61,21 @@ def all_mutants():
             numbers = collections.Counter()
             for m in refusal.finditer(text, first, end):
                 numbers[function] += 1
+                group = m.lastindex
+                never = "0 &&" if group == 1 else "1 ||"
                 yield (f"{function} {numbers[function]}", path,
-                       text[:m.start(1)] + "0 && (" + m.group(1) + ")" +
-                       text[m.end(1):])
+                       text[:m.start(group)] + f"{never} ({m.group(group)})" +
+                       text[m.end(group):])
 
 
 def plan(axon, *arguments):
+    """What a command prints: `axon build` for the program of symbolic sizes."""
+    command = ["plan"]
+    if str(arguments[-1]).endswith("_build.axn"):
+        command = ["build", "-o", FOLDER / "built.ptx"]
     try:
-        done = subprocess.run([str(axon), "plan", *map(str, arguments)],
+        done = subprocess.run([str(axon), *map(str, command),
+                               *map(str, arguments)],
                               capture_output=True, text=True, timeout=60,
                               errors="replace", env=os.environ | ENVIRONMENT)
     except subprocess.TimeoutExpired:
@@ -77,13 +98,17 @@ def kernel_line(program, steps, target):
 def refusals():
     """(arguments, schedule, message) of all lists."""
     for name, steps in CASES.items():
-        target = ON_GPU if name.startswith("gpu") else []
         base = SOURCE / "tests/schedules" / ("refused_" + name).rstrip("_")
-        program = base.with_suffix(".axn")
+        name, _, arch = name.partition("_on_")
+        target = ["--target", f"cuda:{arch or 'sm_90a'}"]
+        if not name.startswith("gpu"):
+            target = []
+        program = SOURCE / "tests/schedules" / (
+            f"refused_{name}".rstrip("_") + ".axn")
         kernel = kernel_line(program, steps, target)
         for k, line in enumerate(base.read_text().splitlines()):
             schedule, message = line.split("|", 1)
-            path = FOLDER / f"{name}{k}.axs"
+            path = FOLDER / f"{name}{arch}{k}.axs"
             path.write_text(f"{kernel}\n{schedule}\n")
             yield [*target, program], path, message
 
@@ -110,7 +135,8 @@ def run(mutant):
 
 ALL = list(refusals())
 if is_killed(BUILD / "axon"):
-    sys.exit("the program itself accepts\n" + "\n".join(accepted(BUILD / "axon")))
+    sys.exit("the program itself accepts\n" +
+             "\n".join(accepted(BUILD / "axon")))
 sys.exit(mutants.run_all(list(all_mutants()),
                          SOURCE / "tests/schedules/mutants.survivors", EACH,
                          WORD, run))

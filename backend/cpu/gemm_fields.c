@@ -120,6 +120,8 @@ static int64_t read_value(uint32_t field, const char *text, size_t len) {
 static const char *read_micro(const Kernel *k, const char *text, size_t len,
                               GemmFields *to) {
   const char *name = arena_strndup(k->arena, text, len);
+  if (to->micro)
+    return "micro is set twice";
   to->micro = schedule_micro_kernel(k->graph, name);
   if (!to->micro)
     return arena_printf(k->arena,

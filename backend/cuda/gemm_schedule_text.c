@@ -108,6 +108,7 @@ static bool read_value(const ScheduleField *f, const char *text, size_t len,
 
 bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why) {
   GemmSchedule to = *s;
+  bool is_set[ARRAY_LEN(fields)] = {false};
   while (*(text += strspn(text, " \t\r\n"))) {
     size_t len = strcspn(text, " \t\r\n"), name = strcspn(text, "= \t\r\n");
     const ScheduleField *f = find_field(text, name);
@@ -115,6 +116,11 @@ bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why) {
       buffer_printf(why, "%.*s is not a field of a schedule", (int)name, text);
       return false;
     }
+    if (is_set[f - fields]) {
+      buffer_printf(why, "%s is set twice", f->key);
+      return false;
+    }
+    is_set[f - fields] = true;
     if (name == len ||
         !read_value(f, text + name + 1, len - name - 1, field_at(&to, f))) {
       buffer_printf(why, "%.*s: invalid value of %s", (int)len, text, f->key);

@@ -99,7 +99,7 @@ static void print_fields(Buffer *out, const CudaPass *p) {
 
 /* Reads `key=value`.  Returns NULL, or an error. */
 static const char *read_field(const char *text, size_t len, const CudaPass *p,
-                              FieldValues values, Arena *arena) {
+                              FieldValues values, bool *is_set, Arena *arena) {
   size_t name = strcspn(text, "= \t\r\n");
   int j = 0;
   while (j < FIELD_COUNT && (strlen(field_keys[j]) != name ||
@@ -107,6 +107,9 @@ static const char *read_field(const char *text, size_t len, const CudaPass *p,
     j++;
   if (j == FIELD_COUNT)
     return arena_printf(arena, "%.*s is not a field of rows", (int)name, text);
+  if (is_set[j])
+    return arena_printf(arena, "%s is set twice", field_keys[j]);
+  is_set[j] = true;
   const char *value = text + name + (name < len), *end = text + len;
   bool is_axis = j == FIELD_LAST;
   int64_t number = 0;
@@ -126,10 +129,11 @@ static const char *read_field(const char *text, size_t len, const CudaPass *p,
 static const char *apply_fields(const PassText *text, CudaPass *p,
                                 Arena *arena) {
   FieldValues values;
+  bool is_set[FIELD_COUNT] = {false};
   get_fields(p, values);
   for (const char *at = text->fields; *(at += strspn(at, " \t\r\n"));) {
     size_t len = strcspn(at, " \t\r\n");
-    const char *error = read_field(at, len, p, values, arena);
+    const char *error = read_field(at, len, p, values, is_set, arena);
     if (error)
       return error;
     at += len;
