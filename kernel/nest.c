@@ -121,8 +121,7 @@ static bool unrolls_row(const Nest *n, uint32_t at) {
          nest_inner(n, at) != NO_LOOP &&
          (outer == NO_LOOP ||
           (n->loops[outer].run == NEST_SERIAL &&
-           n->loops[outer].tail == TAIL_LESS &&
-           n->stream.row_axis == NO_LOOP));
+           n->loops[outer].tail == TAIL_LESS && n->stream.row_axis == NO_LOOP));
 }
 
 bool nest_unrolls_rows(const Nest *n) {

@@ -34,7 +34,7 @@ FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
 # Programs with a list of refusals, tests/schedules/refused_NAME, and steps of the
 # kernel that they are for.
 CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
-         "interleave": "fma", "interleave_kept": "stage", "gemm": "by gemm", "micro": "by gemm", "micro_conv": "by gemm",
+         "interleave": "fma", "small": "fma", "interleave_kept": "stage", "gemm": "by gemm", "micro": "by gemm", "micro_conv": "by gemm",
          "softmax": "", "blur": "stream", "argmax": ""}
 ON_GPU = ["--target", "cuda:sm_90a"]
 

@@ -182,8 +182,8 @@ const char *emit_axis_end(Emitter *e, uint32_t v) {
          : v + 3 == outer              ? "below"
          : v < outer                   ? "y1"
          : loop_is_trimmed(e->loop, v) ? format(e, "to%u", e->loop_index)
-         : e->keeps_sizes ? emit_kept_int(e, e->loop->extents[v])
-                          : emit_int(e, e->loop->extents[v]);
+         : e->keeps_sizes              ? emit_kept_int(e, e->loop->extents[v])
+                                       : emit_int(e, e->loop->extents[v]);
 }
 
 /* ---- results ---- */
