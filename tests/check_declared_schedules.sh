@@ -141,6 +141,42 @@ for name in stw2_f16 stw3_u8 stw4_f64; do
   grep -q "$name" out || fail "no $name: $(grep 'not used' out)"
 done
 
+# Shuffled lanes, with a last block of fewer matrices, and shifted tiles.
+cat >small.axn <<'END'
+fun numbers n m k =
+  cumsum ~axis:2 (for b < n, i < m, j < k => f32 ((b + 2 * i + 3 * j) % 7))
+val x = numbers 1001 2 4
+val y = numbers 1001 2 2
+val v = numbers 1001 7 5
+val w = numbers 1001 5 11
+fun prod (y : f32[n, 2, 2]) = y @ y
+fun flip (x : f32[n, 2, 4]) = for b < n, j < 4, i < 2 => x.[b, i, j] * 2.0
+fun tall (v : f32[n, 7, 5]) (w : f32[n, 5, 11]) = v @ w
+schedule prod =
+  tasks i0 20; width HALF
+  1: tile i0 3; flatten i0, i1, i2; tile i4 HALF mask; unroll i4.1; unroll i3;
+     order i3, i4.1, i4; lanes i4 mask; shuffle i0; fma
+schedule flip =
+  tasks i0 20; width HALF
+  1: flatten i1, i2; tile i3 HALF mask; unroll i3.1; lanes i3 mask; shuffle i0
+schedule tall =
+  tasks i0 20; width HALF
+  1: tile i1 4 shift; unroll i1; tile i2 HALF mask; unroll i2.1;
+     order i0, i1.1, i3, i1, i2.1, i2; lanes i2 mask; fma
+do print (force (prod y))
+do print (sum (force (prod y)))
+do print (force (flip x))
+do print (force (tall v w))
+do print (sum (force (tall v w)))
+END
+sed -i "s/HALF/$half/g" small.axn
+sed '/^schedule/d; /^  [t1]:*/d; /^     /d' small.axn >chosen.axn
+"$AXON" chosen.axn >expected && "$AXON" small.axn >out 2>&1
+cmp -s expected out || fail "small: $(diff expected out | head -9)"
+"$AXON" plan --stage schedule small.axn >out 2>&1
+[ "$(grep -c shuffle out)" -ge 2 ] && grep -q shift out ||
+  fail "small: $(grep 'not used' out)"
+
 # Wrong declarations: an error with its place.
 while IFS='|' read -r line message; do
   { cat head.axn; printf '%b\n' "$line"; } >wrong.axn

@@ -41,7 +41,8 @@ FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
 # steps of the kernel that they are for.  A name may end in the architecture of
 # a GPU, `_on_sm_75`.
 CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
-         "interleave": "fma", "interleave_kept": "stage", "gemm": "by gemm",
+         "interleave": "fma", "small": "fma", "interleave_kept": "stage",
+         "gemm": "by gemm",
          "micro": "by gemm", "micro_conv": "by gemm", "softmax": "",
          "strips": "strip=", "blur": "stream", "argmax": "", "gpu": "by rows",
          "gpu_gradient": "by attention {way=mma"}

@@ -66,7 +66,9 @@ static bool is_constant_axis(const LaneShuffle *f, const KernelOp *load,
 
 /* Returns true if all elements that a load reads have constant places. */
 static bool has_constant_places(const LaneShuffle *f, const KernelOp *load) {
-  bool is_constant = load->kind == KOP_LOAD && !load->checked_index_count;
+  bool is_constant = true;
+  if (load->kind != KOP_LOAD || load->checked_index_count)
+    return false;
   for (uint32_t j = 0; j < f->axis_count; j++)
     is_constant &= is_constant_axis(f, load, f->axes[j]);
   for (uint32_t v = f->loop->spatial_axes; v < f->loop->axis_count; v++)

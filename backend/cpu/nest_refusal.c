@@ -72,9 +72,12 @@ static bool has_locals(const LoopNest *loop) {
   return false;
 }
 
-/* Returns true if an axis that is in each task has a sum for each index. */
-static bool is_inner_sum(const LoopNest *loop, uint32_t axis) {
-  return loop->outputs.len == 1 && loop->outputs.at[0].reduce == PRIM_SUM &&
+/* Returns true if an axis that is in each task has a reduction for each
+ * index. */
+static bool is_inner_reduction(const LoopNest *loop, uint32_t axis) {
+  PrimId op = loop->outputs.at[0].reduce;
+  return loop->outputs.len == 1 && op != PRIM_NONE &&
+         !prim_is_arg_reduction(op) && !loop_has_states(loop) &&
          axis >= loop->parallel_axes && axis < loop->spatial_axes &&
          !has_locals(loop);
 }
@@ -87,7 +90,7 @@ static const char *check_lanes(const NestCheck *c) {
   if (n->loops[lanes].tail == TAIL_MASK && nest_shuffled(n) == NO_LOOP &&
       !short_reduction_is_unrolled(c->schedule, n->spec,
                                    n->loops[lanes].axis) &&
-      !is_inner_sum(n->spec, n->loops[lanes].axis))
+      !is_inner_reduction(n->spec, n->loops[lanes].axis))
     return refuse(c, lanes,
                   "cannot have tail mask: only short sums for each "
                   "lane, and sums along an axis in a task, can: use less or "
@@ -269,11 +272,10 @@ static const char *check_shuffled(const NestCheck *c) {
     return refuse(c, at,
                   "cannot load shuffled operands: it needs vectors of lanes of "
                   "32 or 64 bits: write another `width`");
-  if (n->interleaved_axis != NO_LOOP || c->schedule->reduction_chunk ||
-      n->spec->trim_bounds || n->spec->staging)
+  if (n->spec->trim_bounds)
     return refuse(c, at,
-                  "cannot load shuffled operands with interleave, chunk, stage "
-                  "or trimmed loops: leave it out");
+                  "cannot load shuffled operands: a condition leaves out "
+                  "iterations of a loop");
   LaneShuffle f = lane_shuffle_of(n, c->schedule->width);
   const char *reason = lane_shuffle_refusal(&f);
   return reason ? refuse(c, at, reason) : NULL;
