@@ -102,6 +102,43 @@ PRIM(prim_gguf_type) {
   return vm_string_from_buffer(vm, &text);
 }
 
+static size_t count_items(Value list) {
+  size_t count = 0;
+  for (; list.tag == V_CONS; list = AS_CONS(list)->tail)
+    count++;
+  return count;
+}
+
+static void read_tiles(Eval *vm, Dtype dtype, Value path, Value list,
+                       GgufTiles *to) {
+  Fault fault = {0};
+  size_t count = count_items(list), i = 0;
+  const char **names = mem_alloc(sizeof *names * (count + 1));
+  for (; list.tag == V_CONS; list = AS_CONS(list)->tail)
+    names[i++] = AS_STRING(AS_CONS(list)->head)->text;
+  Gguf *file = gguf_open(AS_STRING(path)->text, &fault);
+  bool ok = file && gguf_tiles(file, count, names, dtype, to, &fault);
+  if (file)
+    gguf_close(file);
+  mem_free(names);
+  if (!ok)
+    vm_fail_file(vm, &fault);
+}
+
+PRIM(prim_gguf_tiles) {
+  UNUSED;
+  Fault none = {0};
+  GgufTiles t;
+  vm_check_effect_allowed(vm, "gguf.tiles");
+  vm_check_no_nul(vm, args[0]);
+  read_tiles(vm, site->elem, args[0], args[1], &t);
+  Value r = vm_new_tuple(vm, 3), *at = AS_ARRAY(r)->at;
+  at[0] = vm_value_of_tensor(vm, t.scale, &none);
+  at[1] = vm_value_of_tensor(vm, t.least, &none);
+  at[2] = vm_value_of_tensor(vm, t.q, &none);
+  return value_retain(r);
+}
+
 /* ---- tokenizer ---- */
 
 NORETURN static void fail_tokens(Eval *vm, const Fault *fault) {
