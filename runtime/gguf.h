@@ -80,9 +80,10 @@ bool gguf_check(const Gguf *file, Fault *fault);
 typedef struct GgufTiles {
   Tensor *q, *scale, *least;
 } GgufTiles;
-/* The scales are `dtype`: f16, or f32 with Q4_K and Q6_K. */
+/* The scales are `dtype`: f16, or f32 with Q4_K and Q6_K.  With `layers` above
+ * 0 each tensor has that many equal parts: another leading axis. */
 bool gguf_tiles(const Gguf *file, size_t count, const char *const *names,
-                Dtype dtype, GgufTiles *to, Fault *fault);
+                int64_t layers, Dtype dtype, GgufTiles *to, Fault *fault);
 
 /* Reads the item at *at and moves to the next one. */
 GgufText gguf_next_text(const uint8_t **at);

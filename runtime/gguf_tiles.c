@@ -211,18 +211,31 @@ static int64_t find_matrices(const Gguf *file, size_t count,
   return rows;
 }
 
-static bool make_tensors(const Job *j, int64_t rows, GgufTiles *to,
+/* The shape of the bits. */
+typedef struct TilesShape {
+  int64_t all[6]; /* layers, tiles of a layer, blocks, words, rows, bytes */
+  bool has_layers;
+} TilesShape;
+
+static Tensor *new_bits(const TilesShape *s, Fault *fault) {
+  bool skipped = !s->has_layers;
+  return tensor_new(DT_U8, 6 - skipped, s->all + skipped, false, fault);
+}
+
+static Tensor *new_scales(const TilesShape *s, Dtype dtype, Fault *fault) {
+  bool skipped = !s->has_layers;
+  int64_t shape[] = {s->all[0], s->all[1], s->all[2], TILE};
+  return tensor_new(dtype, 4 - skipped, shape + skipped, false, fault);
+}
+
+static bool make_tensors(const Job *j, const TilesShape *s, GgufTiles *to,
                          Fault *fault) {
-  const TileType *type = j->type;
-  int64_t shape[] = {(rows + TILE - 1) / TILE, j->blocks * type->parts,
-                     type->words, TILE, WORD};
-  int64_t scales[] = {shape[0], shape[1], TILE};
-  to->q = tensor_new(DT_U8, 5, shape, false, fault);
-  to->scale = to->q ? tensor_new(type->dtype, 3, scales, false, fault) : NULL;
+  Dtype dtype = j->type->dtype;
+  to->q = new_bits(s, fault);
+  to->scale = to->q ? new_scales(s, dtype, fault) : NULL;
   if (to->scale)
-    to->least = type->has_least
-                    ? tensor_new(type->dtype, 3, scales, false, fault)
-                    : tensor_retain(to->scale);
+    to->least = j->type->has_least ? new_scales(s, dtype, fault)
+                                   : tensor_retain(to->scale);
   return to->least != NULL;
 }
 
@@ -234,8 +247,8 @@ static void release_tensors(GgufTiles *to) {
   *to = (GgufTiles){0};
 }
 
-static bool make_tiles(const Gguf *file, Job *j, int64_t rows, Dtype dtype,
-                       GgufTiles *to, Fault *fault) {
+static bool make_tiles(const Gguf *file, Job *j, int64_t rows, int64_t layers,
+                       Dtype dtype, GgufTiles *to, Fault *fault) {
   j->type = find_type(j->matrices[0].type);
   j->blocks = j->matrices[0].blocks;
   if (!j->type) {
@@ -247,17 +260,26 @@ static bool make_tiles(const Gguf *file, Job *j, int64_t rows, Dtype dtype,
               dtype_info[j->type->dtype].name, dtype_info[dtype].name);
     return false;
   }
-  if (!make_tensors(j, rows, to, fault))
+  int64_t tiles = (rows + TILE - 1) / TILE;
+  if (layers > 0 && (rows % TILE || tiles % layers)) {
+    fault_set(fault, "%lld rows are no tiles of %lld layers", (long long)rows,
+              (long long)layers);
+    return false;
+  }
+  TilesShape shape = {{layers, layers > 0 ? tiles / layers : tiles,
+                       j->blocks * j->type->parts, j->type->words, TILE, WORD},
+                      layers > 0};
+  if (!make_tensors(j, &shape, to, fault))
     return false;
   j->q = to->q->data;
   j->scale = to->scale->data;
   j->least = to->least->data;
-  thread_pool_parallel_for(to->q->shape[0], 1, fill_tiles, j, NULL);
+  thread_pool_parallel_for(tiles, 1, fill_tiles, j, NULL);
   return gguf_check(file, fault);
 }
 
 bool gguf_tiles(const Gguf *file, size_t count, const char *const *names,
-                Dtype dtype, GgufTiles *to, Fault *fault) {
+                int64_t layers, Dtype dtype, GgufTiles *to, Fault *fault) {
   GgufRows *matrices = mem_try_alloc(sizeof *matrices * (count + 1));
   Job job = {.matrices = matrices, .count = count};
   *to = (GgufTiles){0};
@@ -267,7 +289,7 @@ bool gguf_tiles(const Gguf *file, size_t count, const char *const *names,
     return false;
   }
   int64_t rows = find_matrices(file, count, names, matrices, fault);
-  bool ok = rows >= 0 && make_tiles(file, &job, rows, dtype, to, fault);
+  bool ok = rows >= 0 && make_tiles(file, &job, rows, layers, dtype, to, fault);
   mem_free(matrices);
   if (!ok)
     release_tensors(to);
