@@ -692,11 +692,12 @@ static void set_guard(NestWriter *w) {
     return;
   uint32_t at = loop_of_level(w, w->e->ops.levels[condition]);
   w->guard_depth = at == NO_LOOP || at < w->sums_depth ? NO_LOOP : at;
-  int64_t terms = 1;
+  int64_t iterations = 1;
   for (uint32_t j = w->guard_depth == NO_LOOP ? w->sums_depth : at + 1;
        j < n->loop_count; j++)
-    terms *= n->loops[j].count ? n->loops[j].count : 1;
-  if (terms >= MIN_GUARDED_TERMS)
+    if (n->loops[j].count && n->loops[j].run != NEST_LANES)
+      iterations *= n->loops[j].count;
+  if (iterations >= MIN_GUARDED_ITERATIONS)
     w->guard = emit_scalar(w->e, condition);
 }
 
