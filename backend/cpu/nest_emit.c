@@ -12,6 +12,7 @@
 #include "backend/cpu/nest_choose.h"
 #include "backend/cpu/nest_writer.h"
 #include "support/arena.h"
+#include "tensor/scalar_ops.h"
 
 #include <string.h>
 
@@ -650,26 +651,30 @@ static bool may_guard(const Emitter *e, uint32_t at) {
   return is_safe && !e->ops.varies[at];
 }
 
-static bool is_zero(const KernelOp *s) {
+/* Returns true if the operation is the result of the reduction of no terms. */
+static bool is_identity(PrimId reduce, const KernelOp *s) {
+  Scalar identity = reduce_identity(reduce, s->dtype);
   return s->kind == KOP_CONST && !scalar_is_param(s->value) &&
-         (dtype_is_float(s->dtype) ? s->value.f == 0 : s->value.i == 0);
+         (dtype_is_float(s->dtype) ? s->value.f == identity.f
+                                   : s->value.i == identity.i);
 }
 
-/* The condition without which each term of the sum is zero: `if c then x else
- * 0`, where no lane has its own c.  NO_KERNEL_OP: there is none. */
+/* The condition without which no term has an effect, as in the sum of `if c
+ * then x else 0`, where no lane has its own c.  NO_KERNEL_OP: there is none. */
 static uint32_t find_guard(const NestWriter *w) {
   const Emitter *e = w->e;
   const LoopNest *loop = e->loop;
   const Accumulator *f = &w->outputs[0];
   if (w->sums_depth == w->nest->loop_count || w->count != 1 ||
-      f->op != PRIM_SUM || loop->accumulated_axes || w->precomputed ||
+      f->op == PRIM_NONE || f->op == PRIM_FOLD || f->position ||
+      f->tracks_nan || loop->accumulated_axes || w->precomputed ||
       w->nest->stream.row_axis != NO_LOOP || e->transpose.loads.len ||
       e->ops.contracted != NO_KERNEL_OP)
     return NO_KERNEL_OP;
   const KernelOp *s = &loop->ops.at[f->output->value_op];
   bool is_select =
       s->kind == KOP_SELECT || (s->kind == KOP_MAP && s->op == PRIM_SELECT);
-  return is_select && is_zero(&loop->ops.at[s->args[2]]) &&
+  return is_select && is_identity(f->op, &loop->ops.at[s->args[2]]) &&
                  may_guard(e, s->args[0])
              ? s->args[0]
              : NO_KERNEL_OP;
@@ -684,7 +689,7 @@ static uint32_t loop_of_level(const NestWriter *w, uint32_t level) {
   return level == OUTER_LEVEL ? NO_LOOP : found;
 }
 
-/* Skips terms that are zero, if their loops take longer than the test. */
+/* Skips terms without effect, if their loops take longer than the test. */
 static void set_guard(NestWriter *w) {
   const Nest *n = w->nest;
   uint32_t condition = find_guard(w);
