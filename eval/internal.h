@@ -931,6 +931,8 @@ B(prim_regex_replace);
 B(prim_gguf_keys);
 B(prim_gguf_values);
 B(prim_gguf_type);
+B(prim_gguf_tiles);
+B(prim_gguf_layers);
 B(prim_tokenizer_open);
 B(prim_tokenizer_ids);
 B(prim_tokenizer_text);

@@ -102,6 +102,51 @@ PRIM(prim_gguf_type) {
   return vm_string_from_buffer(vm, &text);
 }
 
+static size_t count_items(Value list) {
+  size_t count = 0;
+  for (; list.tag == V_CONS; list = AS_CONS(list)->tail)
+    count++;
+  return count;
+}
+
+static Value read_tiles(Eval *vm, Dtype dtype, Value path, int64_t layers,
+                        Value list) {
+  Fault fault = {0};
+  GgufTiles t = {0};
+  size_t count = count_items(list), i = 0;
+  vm_check_no_nul(vm, path);
+  const char **names = mem_alloc(sizeof *names * (count + 1));
+  for (; list.tag == V_CONS; list = AS_CONS(list)->tail)
+    names[i++] = AS_STRING(AS_CONS(list)->head)->text;
+  Gguf *file = gguf_open(AS_STRING(path)->text, &fault);
+  bool ok = file && gguf_tiles(file, count, names, layers, dtype, &t, &fault);
+  if (file)
+    gguf_close(file);
+  mem_free(names);
+  if (!ok)
+    vm_fail_file(vm, &fault);
+  Value r = vm_new_tuple(vm, 3), *at = AS_ARRAY(r)->at;
+  at[0] = vm_value_of_tensor(vm, t.scale, &fault);
+  at[1] = vm_value_of_tensor(vm, t.least, &fault);
+  at[2] = vm_value_of_tensor(vm, t.q, &fault);
+  return value_retain(r);
+}
+
+PRIM(prim_gguf_tiles) {
+  UNUSED;
+  vm_check_effect_allowed(vm, "gguf.tiles");
+  return read_tiles(vm, site->elem, args[0], 0, args[1]);
+}
+
+PRIM(prim_gguf_layers) {
+  UNUSED;
+  vm_check_effect_allowed(vm, "gguf.layers");
+  int64_t layers = vm_int(vm, args[1]);
+  if (layers < 1)
+    vm_fail(vm, 509, "a model has at least one layer");
+  return read_tiles(vm, site->elem, args[0], layers, args[2]);
+}
+
 /* ---- tokenizer ---- */
 
 NORETURN static void fail_tokens(Eval *vm, const Fault *fault) {

@@ -318,14 +318,22 @@ static const ElementType *type_of(const Entry *e) {
   return known && element_types[e->type].name ? &element_types[e->type] : NULL;
 }
 
-const char *gguf_tensor_type(const Gguf *g, const char *name) {
+/* Returns NULL if the file has no such tensor. */
+static const Entry *find_entry(const Gguf *g, const char *name) {
   size_t len = strlen(name);
   for (size_t i = 0; i < g->header.entry_count; i++) {
     const Entry *e = &g->header.entries[i];
     if (e->name.len == len && memcmp(e->name.text, name, len) == 0)
-      return type_of(e) ? type_of(e)->name : "?";
+      return e;
   }
-  return "";
+  return NULL;
+}
+
+const char *gguf_tensor_type(const Gguf *g, const char *name) {
+  const Entry *e = find_entry(g, name);
+  if (!e)
+    return "";
+  return type_of(e) ? type_of(e)->name : "?";
 }
 
 /* The axes of a file are in the opposite order. */
@@ -371,6 +379,28 @@ static bool locate(const Gguf *g, const InputFile *in, const Entry *e,
                        bytes);
   *offset = g->header.data + e->offset;
   return true;
+}
+
+bool gguf_find_rows(const Gguf *g, const char *name, GgufRows *rows,
+                    Fault *fault) {
+  const Entry *e = find_entry(g, name);
+  InputFile named = g->in;
+  TensorHeader h;
+  size_t offset;
+  if (!e)
+    return input_fault(&g->in, fault, "it contains no tensor \"%.80s\"", name);
+  named.entry_name = name;
+  if (!locate(g, &named, e, &h, &offset, fault))
+    return false;
+  if (h.rank != 3 || !type_of(e)->elements || !h.shape[1])
+    return input_fault(&named, fault, "it is no matrix of blocks");
+  *rows = (GgufRows){type_of(e)->name, g->in.bytes + offset, h.shape[0],
+                     h.shape[1]};
+  return true;
+}
+
+bool gguf_check(const Gguf *g, Fault *fault) {
+  return !g->in.mapped || mapped_check(g->in.mapped, fault);
 }
 
 static bool add_names(const Gguf *g, EntryNames *names, Fault *fault) {

@@ -54,6 +54,37 @@ const GgufValue *gguf_find(const Gguf *file, const char *key); /* or NULL */
  * no such tensor, "?" if Axon cannot read it. */
 const char *gguf_tensor_type(const Gguf *file, const char *name);
 
+/* The rows of a matrix of blocks. */
+typedef struct GgufRows {
+  const char *type; /* of the elements, such as "Q4_1" */
+  const uint8_t *at;
+  int64_t rows, blocks; /* blocks of a row, at least 1 */
+} GgufRows;
+bool gguf_find_rows(const Gguf *file, const char *name, GgufRows *rows,
+                    Fault *fault);
+/* True if the file has not changed since it was opened. */
+bool gguf_check(const Gguf *file, Fault *fault);
+
+/* Weights of several matrices, which have one element type and one length of
+ * rows.  Their rows follow one another, in tiles of 64.  Block b of 32 inputs
+ * (16 for Q6_K) of tile i has its weights in q.[i, b, :, :, :] of the shape
+ * [words, 64, 4].  The others are [tiles, blocks, 64].
+ *
+ *   Q4_0, Q4_1, Q4_K   inputs 4 * w + t and 16 + 4 * w + t are the lower and
+ *                      upper 4 bits of q.[i, b, w, l, t]
+ *   Q8_0, Q6_K         input 4 * w + t is q.[i, b, w, l, t] - 128
+ *
+ * A weight is scale * input + least with Q4_1 and Q4_K.  With the others, where
+ * `least` is `scale`, it is scale * input, and with Q4_0 scale * (input - 8).
+ * Weights behind the last row have the scale 0. */
+typedef struct GgufTiles {
+  Tensor *q, *scale, *least;
+} GgufTiles;
+/* The scales are `dtype`: f16, or f32 with Q4_K and Q6_K.  With `layers` above
+ * 0 each tensor has that many equal parts: another leading axis. */
+bool gguf_tiles(const Gguf *file, size_t count, const char *const *names,
+                int64_t layers, Dtype dtype, GgufTiles *to, Fault *fault);
+
 /* Reads the item at *at and moves to the next one. */
 GgufText gguf_next_text(const uint8_t **at);
 Scalar gguf_next_number(const uint8_t **at, GgufType type);

@@ -129,6 +129,9 @@ END
 code=$("$AXON" plan --code --dry "$folder/bags.axn")
 grep -q '#pragma GCC unroll 20' <<<"$code" &&
   fail 'a reduction over gathered rows is fully unrolled'
+code=$(AXON_TINY=0 "$AXON" plan --code --dry ../run/skipped_terms.axn)
+[ "$(grep -c '^ *if (s[0-9]*) {' <<<"$code")" = 3 ] ||
+  fail 'terms without effect are computed'
 cat >"$folder/channels.axn" <<'END'
 val x = for n < 2, c < 5, y < 21, z < 40 => sin (float (n + c + y * z))
 val w = for c < 5, i < 3, j < 3 => cos (float (c + i + 2 * j))

@@ -12,6 +12,7 @@
 #include "backend/cpu/nest_choose.h"
 #include "backend/cpu/nest_writer.h"
 #include "support/arena.h"
+#include "tensor/scalar_ops.h"
 
 #include <string.h>
 
@@ -105,9 +106,15 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
                     name);
     nest_append_level(w, &s, l->axis);
   }
+  bool is_guarded =
+      w->guard && s.in_sums && s.code == NEST_BODY && depth == w->guard_depth;
+  if (is_guarded)
+    buffer_printf(w->out, "if (%s) {\n", w->guard);
   if (l->shuffles)
     nest_load_shuffled(w, &s);
   nest_write_loops(w, depth + 1, &s);
+  if (is_guarded)
+    buffer_puts(w->out, "}\n");
 }
 
 /* Returns true if a loop counts its iterations, which select accumulators. */
@@ -479,7 +486,12 @@ static void write_sums(NestWriter *w, uint32_t depth, const NestState *from) {
     buffer_puts(w->out, "}\n");
     s.code = NEST_BODY;
   }
+  bool is_guarded = w->guard && w->guard_depth == NO_LOOP;
+  if (is_guarded)
+    buffer_printf(w->out, "if (%s) {\n", w->guard);
   nest_write_loops(w, depth, &s);
+  if (is_guarded)
+    buffer_puts(w->out, "}\n");
   nest_join_parts(w);
   emit_append(w->out, &w->partials);
   s.code = NEST_RESULTS;
@@ -735,6 +747,77 @@ static void begin_body(NestWriter *w) {
     add_outputs(w);
 }
 
+/* ---- guards ---- */
+
+/* Returns true if an operation reports no fault and the lanes share it. */
+static bool may_guard(const Emitter *e, uint32_t at) {
+  const KernelOp *s = &e->loop->ops.at[at];
+  bool is_safe =
+      s->kind == KOP_LOAD
+          ? !s->checked_index_count
+          : s->kind == KOP_LOAD_LOCAL || s->kind == KOP_CONST ||
+                s->kind == KOP_AFFINE || s->kind == KOP_CONVERT ||
+                (s->kind == KOP_MAP && map_info[s->op].fault == ARITH_OK);
+  for (uint32_t j = 0; j < s->arg_count && is_safe; j++)
+    is_safe = may_guard(e, s->args[j]);
+  return is_safe && !e->ops.varies[at];
+}
+
+/* Returns true if the operation is the result of the reduction of no terms. */
+static bool is_identity(PrimId reduce, const KernelOp *s) {
+  Scalar identity = reduce_identity(reduce, s->dtype);
+  return s->kind == KOP_CONST && !scalar_is_param(s->value) &&
+         (dtype_is_float(s->dtype) ? s->value.f == identity.f
+                                   : s->value.i == identity.i);
+}
+
+/* The condition without which no term has an effect, as in the sum of `if c
+ * then x else 0`, where no lane has its own c.  NO_KERNEL_OP: there is none. */
+static uint32_t find_guard(const NestWriter *w) {
+  const Emitter *e = w->e;
+  const LoopNest *loop = e->loop;
+  const Accumulator *f = &w->outputs[0];
+  if (w->sums_depth == w->nest->loop_count || w->count != 1 ||
+      f->op == PRIM_NONE || f->op == PRIM_FOLD || f->position ||
+      f->tracks_nan || loop->accumulated_axes || w->precomputed ||
+      w->nest->stream.row_axis != NO_LOOP || e->transpose.loads.len ||
+      e->ops.contracted != NO_KERNEL_OP)
+    return NO_KERNEL_OP;
+  const KernelOp *s = &loop->ops.at[f->output->value_op];
+  bool is_select =
+      s->kind == KOP_SELECT || (s->kind == KOP_MAP && s->op == PRIM_SELECT);
+  return is_select && is_identity(f->op, &loop->ops.at[s->args[2]]) &&
+                 may_guard(e, s->args[0])
+             ? s->args[0]
+             : NO_KERNEL_OP;
+}
+
+/* The innermost loop over the axis whose indices make up a level. */
+static uint32_t loop_of_level(const NestWriter *w, uint32_t level) {
+  uint32_t found = NO_LOOP;
+  for (uint32_t j = 0; j < w->nest->loop_count; j++)
+    if (w->e->levels.of[w->nest->loops[j].axis] == level)
+      found = j;
+  return level == OUTER_LEVEL ? NO_LOOP : found;
+}
+
+/* Skips terms without effect, if their loops take longer than the test. */
+static void set_guard(NestWriter *w) {
+  const Nest *n = w->nest;
+  uint32_t condition = find_guard(w);
+  if (condition == NO_KERNEL_OP)
+    return;
+  uint32_t at = loop_of_level(w, w->e->ops.levels[condition]);
+  w->guard_depth = at == NO_LOOP || at < w->sums_depth ? NO_LOOP : at;
+  int64_t iterations = 1;
+  for (uint32_t j = w->guard_depth == NO_LOOP ? w->sums_depth : at + 1;
+       j < n->loop_count; j++)
+    if (n->loops[j].count && n->loops[j].run != NEST_LANES)
+      iterations *= n->loops[j].count;
+  if (iterations >= MIN_GUARDED_ITERATIONS)
+    w->guard = emit_scalar(w->e, condition);
+}
+
 /* ---- states ---- */
 
 /* The axes with loops in a task that are not reduced, except for the vector
@@ -884,6 +967,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
     return;
   if (e->emitted->lowered && !e->emitted->lowered[at])
     e->emitted->lowered[at] = emit_lowered_text(e, n);
+  set_guard(w);
   emit_body(w);
   if (!separate) {
     emit_results(w);

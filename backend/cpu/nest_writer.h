@@ -39,8 +39,10 @@ typedef struct NestWriter {
   uint32_t sums_depth; /* nest_accumulator_depth */
   uint32_t clamped;    /* the unrolled loop whose last iteration is repeated */
   NestCode codes[NEST_CODE_COUNT];
-  Buffer partials;  /* chunks of argmax and argmin */
-  bool is_maskable; /* all loads of the body may mask all lanes */
+  Buffer partials;      /* chunks of argmax and argmin */
+  bool is_maskable;     /* all loads of the body may mask all lanes */
+  const char *guard;    /* without it, no term counts; NULL: there is none */
+  uint32_t guard_depth; /* of the loop in which it is invariant */
   Accumulator *outputs;
   uint32_t count;
   uint32_t row_count, part_count; /* accumulators: rows × parts */

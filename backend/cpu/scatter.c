@@ -76,25 +76,30 @@ static int check_indices(void *context, int64_t begin, int64_t end) {
 static bool changes_few_rows(const LibraryOp *r) {
   const Node *index = r->node->inputs[1];
   int64_t added = index->extents[index->free_count];
+  int64_t share =
+      added <= SHORT_SCATTER_ROWS ? FEW_ROWS_SHARE : MANY_ROWS_SHARE;
   return r->lines.outer == 1 && added <= MAX_FEW_ROWS &&
-         added * FEW_ROWS_SHARE <= r->lines.length;
+         added * share <= r->lines.length;
 }
 
 bool library_op_scatter_in_place(const LibraryOp *r) {
   return changes_few_rows(r);
 }
 
-/* Fills s->owner, with a hash table of 2 * MAX_FEW_ROWS rows. */
+/* Fills s->owner, with a hash table. */
 static void find_owners(const Scatter *s, const int64_t *at) {
-  enum { SLOTS = 2 * MAX_FEW_ROWS };
-  uint16_t first[SLOTS] = {0}; /* plus 1 */
+  uint16_t first[2 * MAX_FEW_ROWS]; /* plus 1 */
+  uint64_t slots = 1;
+  while (slots < 2 * (uint64_t)s->update_rows)
+    slots *= 2;
+  memset(first, 0, slots * sizeof *first);
   for (int64_t k = 0; k < s->update_rows; k++) {
     uint64_t slot = (uint64_t)at[k] * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-    while (first[slot % SLOTS] && at[first[slot % SLOTS] - 1] != at[k])
+    while (first[slot % slots] && at[first[slot % slots] - 1] != at[k])
       slot++;
-    if (!first[slot % SLOTS])
-      first[slot % SLOTS] = (uint16_t)(k + 1);
-    s->owner[k] = first[slot % SLOTS] - 1;
+    if (!first[slot % slots])
+      first[slot % slots] = (uint16_t)(k + 1);
+    s->owner[k] = first[slot % slots] - 1;
   }
 }
 

@@ -25,10 +25,14 @@ def used():
     return r.ru_utime + r.ru_stime
 
 
+def prompt(k):
+    return "Write a long story. Once upon a time, %d ships sailed" % (k + 2)
+
+
 def ask(port, name, k, counts):
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     c.request("POST", "/v1/completions", json.dumps({
-        "model": name, "prompt": "The number %d is the" % k,
+        "model": name, "prompt": prompt(k),
         "max_tokens": TOKENS, "temperature": 0}),
         {"Content-Type": "application/json"})
     counts.append(json.loads(c.getresponse().read())
@@ -99,4 +103,5 @@ def main():
                   % (title, rate, cpu, axon), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

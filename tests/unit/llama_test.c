@@ -15,8 +15,8 @@ enum { TOKENS = 8, LAYERS = 6, MAX_STEP_PLANS = 24 };
 
 #define MODEL(width, layers, groups, head)                                   \
   "val m : llama.model =\n"                                                  \
-  "  {tokens = matrix 16 " width ", layers = llama.layers_of\n"              \
-  "     (lists.tabulate " layers " layer), depth = " layers ",\n"            \
+  "  {tokens = matrix 16 " width ", layers = layers " layers ",\n"           \
+  "   depth = " layers ",\n"                                                 \
   "   norm = ones_of " width ", out = matrix 16 " width ",\n"                \
   "   heads = 2, groups = " groups ", head = " head ", context = 64,\n"      \
   "   eps = 1e-5, base = 10000.0, stops = list [],\n"                        \
@@ -28,28 +28,32 @@ static const char functions[] =
     "fun matrix n k =\n"
     "  llama.Dense (force (forget (for i < n, j < k =>\n"
     "    f32 ((i * 7 + j * 3) % 11) / 11.0 - 0.4)))\n"
-    "fun nibbles tiles k =\n"
-    "  llama.Nibbles (force\n"
-    "    {q = forget (for i < tiles, b < k / 32, w < 4, l < 64, t < 4 =>\n"
-    "       u8 ((i * 7 + b * 3 + w + l * 5 + t) % 256)),\n"
-    "     scale = forget (for i < tiles, b < k / 32, l < 64 => f16 0.01),\n"
-    "     least = forget (for i < tiles, b < k / 32, l < 64 => f16 (-0.07)),\n"
-    "     count = tiles * 64})\n"
+    "fun nibbles depth tiles k : llama.stack =\n"
+    "  force\n"
+    "    {q = for d < depth, i < tiles, b < k / 32, w < 4, l < 64, t < 4 =>\n"
+    "       u8 ((d + i * 7 + b * 3 + w + l * 5 + t) % 256),\n"
+    "     scale = for d < depth, i < tiles, b < k / 32, l < 64 => f16 0.01,\n"
+    "     least = for d < depth, i < tiles, b < k / 32, l < 64 => f16 "
+    "(-0.07),\n"
+    "     factor = ones [depth]}\n"
     "fun ones_of n = forget (force (ones [n] : f32[?]))\n";
 
 static const char model[] =
-    "fun layer _ : llama.parts =\n"
-    "  {norm1 = ones_of 8, qkv = list [matrix 8 8, matrix 4 8, matrix 4 8],\n"
-    "   o = list [matrix 8 8], norm2 = ones_of 8,\n"
-    "   gate_up = list [matrix 12 8, matrix 12 8],\n"
-    "   down = list [matrix 8 12]}\n" MODEL("8", "6", "1", "4");
+    "fun layer _ : llama.layer =\n"
+    "  {norm1 = ones_of 8,\n"
+    "   qkv = llama.Joined (list [matrix 8 8, matrix 4 8, matrix 4 8]),\n"
+    "   o = matrix 8 8, norm2 = ones_of 8,\n"
+    "   gate_up = llama.Joined (list [matrix 12 8, matrix 12 8]),\n"
+    "   down = matrix 8 12}\n"
+    "fun layers n = llama.Listed (lists.tabulate n layer)\n" MODEL("8", "6",
+                                                                   "1", "4");
 
 static const char stacked_model[] =
-    "fun layer _ : llama.parts =\n"
-    "  {norm1 = ones_of 64, qkv = list [nibbles 2 64],\n"
-    "   o = list [nibbles 1 64], norm2 = ones_of 64,\n"
-    "   gate_up = list [nibbles 1 64, nibbles 1 64],\n"
-    "   down = list [nibbles 1 64]}\n" MODEL("64", "30", "1", "32");
+    "fun layers n = llama.Stacked\n"
+    "  {norm1 = force (forget (ones [n, 64])), qkv = nibbles n 2 64,\n"
+    "   o = nibbles n 1 64, norm2 = force (forget (ones [n, 64])),\n"
+    "   gate_up = nibbles n 2 64, down = nibbles n 1 64}\n" MODEL("64", "30",
+                                                                  "1", "32");
 
 static void run(Session *s, const char *text) {
   SourceInput input = {.name = "test", .text = text, .len = strlen(text)};

@@ -93,7 +93,11 @@ def main():
             z = quants.dequantize(x, GGMLQuantizationType(number))
             assert np.array_equal(z.reshape(y.shape), y), name
             print(name, "agrees")
+    x = rng.integers(0, 256, (COLUMNS // 32, 18), np.uint8)
+    x[:, :2] = np.float16([20000]).view(np.uint8)  # -8 times it exceeds f16
     tensors += [
+        ("q4_0.large", 2, (COLUMNS, 1), x.tobytes()),
+        ("q4_0.large.numbers", 0, (COLUMNS, 1), q4_0(x).tobytes()),
         ("half", 1, (4,), np.float16([1, -2, 0.5, 6e-8]).tobytes()),
         ("brain", 30, (2, 2), np.uint16([0x3f80, 0xc000, 0, 1]).tobytes()),
         ("scalar", 26, (), np.int32([7]).tobytes())]
