@@ -299,8 +299,15 @@ void assumptions_set_disabled(Assumptions *assumptions, uint32_t at,
                               bool disabled);
 bool assumptions_inconsistent(
     Assumptions *assumptions); /* provably no solution */
-/* Finds models of the assumptions, so that many queries are answered faster
-   until they change. */
+/* Models of the assumptions; NULL if a short search finds none. */
+typedef struct Witness Witness;
+Witness *assumptions_find_witness(Assumptions *assumptions);
+/* The assumption at this position may be violated. */
+void witness_set_disabled(Witness *w, uint32_t at, bool disabled);
+/* True if a model of the enabled assumptions violates d >= 0, or d == 0: they
+   do not entail it. */
+bool witness_refutes(Witness *w, Dim *d, bool eq);
+/* Finds models that answer many queries faster until the assumptions change. */
 void assumptions_expect_queries(Assumptions *assumptions);
 /* Lets queries give up early with UNDECIDED.  Used for many queries whose
    answers are optional. */

@@ -86,14 +86,18 @@ void assumptions_set_disabled(Assumptions *assumptions, uint32_t at,
     witness_set_disabled(assumptions->witness, at, disabled);
 }
 
-void assumptions_expect_queries(Assumptions *assumptions) {
+Witness *assumptions_find_witness(Assumptions *assumptions) {
   uint32_t count = assumptions->entries.len;
   PolyConstraint *at =
       NEW_ARRAY(assumptions->cx->arena, PolyConstraint, count + 1);
   for (uint32_t i = 0; i < count; i++)
     at[i] = (PolyConstraint){assumptions->entries.at[i].d,
                              assumptions->entries.at[i].eq};
-  assumptions->witness = witness_new(assumptions->cx, at, count);
+  return witness_new(assumptions->cx, at, count);
+}
+
+void assumptions_expect_queries(Assumptions *assumptions) {
+  assumptions->witness = assumptions_find_witness(assumptions);
 }
 
 void assumptions_set_low_effort(Assumptions *assumptions, bool low_effort) {

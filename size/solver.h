@@ -142,15 +142,8 @@ bool model_exists(DimCtx *cx, Scratch *scratch, const PolyConstraint *at,
 
 /* ---- witness.c ---- */
 
-typedef struct Witness Witness;
-
-/* Models of the conditions.  NULL if a short search finds none. */
+/* See assumptions_find_witness. */
 Witness *witness_new(DimCtx *cx, const PolyConstraint *at, uint32_t count);
-/* A disabled condition may be violated. */
-void witness_set_disabled(Witness *w, uint32_t at, bool disabled);
-/* True if a model of the enabled conditions violates d >= 0, or d == 0.
-   Requires that d is resolved. */
-bool witness_refutes(Witness *w, Dim *d, bool eq);
 
 /* ---- entailment.c, for counterexample.c ---- */
 

@@ -13,9 +13,9 @@ enum {
   SMALL,
   LARGE,
   MODEL_COUNT,
-  GROWTH = 1000,          /* of leaves in the model LARGE */
-  MAX_WITNESS_ROUNDS = 8, /* of repairs, over all rows */
-  MAX_WITNESS_STEPS = 16, /* steps of a leaf that is not linear */
+  GROWTH = 1000,           /* of leaves in the model LARGE */
+  MAX_WITNESS_ROUNDS = 32, /* of repairs, over all rows */
+  MAX_WITNESS_STEPS = 16,  /* steps of a leaf that is not linear */
   MAX_CLAIM_LEAVES = 32,
   LONG_STEP = 64, /* over which a claim that is not linear is extrapolated */
   MAX_WITNESS_ABS = 1 << 20 /* limit of values and coefficients */
@@ -149,7 +149,7 @@ static bool raise_linear_leaf(Witness *w, WitnessRow *row) {
 
 /* Raises one leaf by small steps until the row holds. */
 static bool step_leaf(Witness *w, WitnessRow *row) {
-  for (uint32_t i = 0; i < w->leaves.len; i++) {
+  for (uint32_t i = w->leaves.len; i-- > 0;) {
     const WitnessLeaf *leaf = &w->leaves.at[i];
     bool here = false;
     for (uint32_t k = 0; k < leaf->places.len && !here; k++)
@@ -362,6 +362,7 @@ static bool model_refutes(Witness *w, int model, const PolyConstraint *claim,
 }
 
 bool witness_refutes(Witness *w, Dim *d, bool eq) {
+  d = dim_resolve(w->cx, d);
   PolyConstraint claim = {d, eq};
   ClaimLeaves leaves = {.witness = w};
   dim_each_leaf(d, dim_next_visit_epoch(w->cx), collect_claim_leaf, &leaves);

@@ -396,47 +396,78 @@ static void drop_duplicates(Checker *c, Constraint **all, Dim *const *slacks,
       drop_constraint(c, all, i);
 }
 
-/* Drops implied constraints.  Of equal ones the first stays.  Most have no
-   conditions and divide only by constants; those are all assumed together,
-   except the tested one. */
-static void drop_implied(Checker *c, Constraint **all, Dim *const *slacks,
-                         uint32_t count) {
-  uint32_t *at = NEW_ARRAY(c->arena, uint32_t, count), loaded = 0;
-  bool plain = true;
-  drop_duplicates(c, all, slacks, count);
+/* Constraints that are assumed while others are tested. */
+typedef struct LoadedConstraints {
+  uint32_t *at;     /* of each: its position among the assumptions, or
+                       NOT_LOADED */
+  bool plain;       /* no constraint has conditions or a symbolic divisor */
+  Witness *witness; /* of those without conditions; only if not plain */
+} LoadedConstraints;
+
+enum { NOT_LOADED = -1 };
+
+/* Assumes all constraints without conditions. */
+static void load_constraints(Checker *c, LoadedConstraints *loaded,
+                             Constraint *const *all, Dim *const *slacks,
+                             uint32_t count) {
+  uint32_t n = 0;
+  loaded->at = NEW_ARRAY(c->arena, uint32_t, count);
+  loaded->plain = true;
   assumptions_backtrack(c->facts.loaded, 0);
-  for (uint32_t i = 0; i < count && plain; i++) {
-    at[i] = UINT32_MAX;
+  for (uint32_t i = 0; i < count; i++) {
     Constraint *k = all[i];
+    loaded->at[i] = (uint32_t)NOT_LOADED;
     if (!k || !slacks[i] || k->kind == CN_DIM_NE)
       continue;
-    plain = !k->assumptions && !has_symbolic_divisor(c, slacks[i]);
-    if (!plain || k->sufficient_only)
+    loaded->plain =
+        loaded->plain && !k->assumptions && !has_symbolic_divisor(c, slacks[i]);
+    if (k->assumptions || k->sufficient_only)
       continue;
-    at[i] = loaded++;
+    loaded->at[i] = n++;
     if (k->kind == CN_DIM_EQ)
       assumptions_add_eq(c->facts.loaded, slacks[i]);
     else
       assumptions_add_ge(c->facts.loaded, slacks[i]);
   }
-  if (plain)
+  if (loaded->plain)
     assumptions_expect_queries(c->facts.loaded);
+  else
+    loaded->witness = assumptions_find_witness(c->facts.loaded);
+}
+
+static void set_disabled(Checker *c, LoadedConstraints *loaded, uint32_t i,
+                         bool disabled) {
+  if (loaded->at[i] == (uint32_t)NOT_LOADED)
+    return;
+  if (loaded->plain)
+    assumptions_set_disabled(c->facts.loaded, loaded->at[i], disabled);
+  else if (loaded->witness)
+    witness_set_disabled(loaded->witness, loaded->at[i], disabled);
+}
+
+/* Drops implied constraints.  Of equal ones the first stays.  Most have no
+   conditions and divide only by constants; those are all assumed together,
+   except the tested one. */
+static void drop_implied(Checker *c, Constraint **all, Dim *const *slacks,
+                         uint32_t count) {
+  LoadedConstraints loaded = {0};
+  drop_duplicates(c, all, slacks, count);
+  load_constraints(c, &loaded, all, slacks, count);
   assumptions_set_low_effort(c->facts.loaded,
                              count > MAX_FULL_EFFORT_CONSTRAINTS);
   for (uint32_t i = count; i-- > 0;) {
     Constraint *k = all[i];
     if (!k || (k->kind != CN_DIM_EQ && k->kind != CN_DIM_LE) || k->is_given)
       continue;
-    bool found;
-    if (plain) {
-      if (at[i] != UINT32_MAX)
-        assumptions_set_disabled(c->facts.loaded, at[i], true);
-      found = is_entailed(c, k, slacks[i]);
-      if (at[i] != UINT32_MAX)
-        assumptions_set_disabled(c->facts.loaded, at[i], found);
-    } else {
-      found = is_implied_by_others(c, k, all, slacks, count, i);
-    }
+    set_disabled(c, &loaded, i, true);
+    bool refuted =
+        loaded.witness && !k->assumptions &&
+        witness_refutes(loaded.witness, slacks[i], k->kind == CN_DIM_EQ);
+    bool found =
+        !refuted &&
+        (loaded.plain ? is_entailed(c, k, slacks[i])
+                      : is_implied_by_others(c, k, all, slacks, count, i));
+    set_disabled(c, &loaded, i, found);
     if (found)
       drop_constraint(c, all, i);
   }
