@@ -263,7 +263,7 @@ static const char *check_interleaved(const NestCheck *c) {
 
 /* ---- shuffled lanes ---- */
 
-static const char *check_shuffled(const NestCheck *c) {
+static const char *check_shuffle(const NestCheck *c) {
   const Nest *n = c->nest;
   uint32_t at = nest_shuffled(n);
   if (at == NO_LOOP)
@@ -311,7 +311,7 @@ const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
   const char *error = check_target(&c);
   error = error ? error : check_size(&c);
   error = error ? error : check_interleaved(&c);
-  error = error ? error : check_shuffled(&c);
+  error = error ? error : check_shuffle(&c);
   error = error ? error : check_lanes(&c);
   error = error ? error : check_locals(&c);
   error = error ? error : check_tails(&c);
