@@ -107,8 +107,8 @@ $summed"
 # beyond all windows are not finite, so that the kernel repeats its rows without
 # trimming.  The other sizes have windows that end next to the start of a key
 # tile (for the last and for the first query), keys that end within a tile,
-# tiles without a mask, and queries and thread blocks that attend to no key.  The
-# last size has more keys than queries, and first tiles without a mask.
+# tiles without a mask, and queries and thread blocks that attend to no key.
+# The last size has more keys than queries, and first tiles without a mask.
 attended='fun m n s by far =
   sort ~axis:0 (for b < 2, h < 2, i < n, j < 40 =>
     bf16 (by * float ((b * 911 + h * 313 + i * s + j * 5) * 7919 % 1009 % 13) -
