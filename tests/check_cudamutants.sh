@@ -108,6 +108,7 @@ $summed"
 # trimming.  The other sizes have windows that end next to the start of a key
 # tile (for the last and for the first query), keys that end within a tile,
 # tiles without a mask, and queries and thread blocks that attend to no key.
+# The last size has more keys than queries, and first tiles without a mask.
 attended='fun m n s by far =
   sort ~axis:0 (for b < 2, h < 2, i < n, j < 40 =>
     bf16 (by * float ((b * 911 + h * 313 + i * s + j * 5) * 7919 % 1009 % 13) -
@@ -133,7 +134,8 @@ do print (f 129 162 0.0625 162 66 33 25)
 do print (f 256 218 0.0625 218 223 33 25)
 do print (f 416 32 0.0625 32 260 37 29)
 do print (f 129 162 0.0625 162 95 33 25)
-do print (f 141 141 0.0625 141 1 33 25)'
+do print (f 141 141 0.0625 141 1 33 25)
+do print (f 301 330 0.0625 330 290 33 25)'
 export AXON_SCHEDULES="$work/schedules"
 echo 'attention * * *x*x* {way=mma copy=async m=64 warps_m=4 n=32 stages=2}' \
   >"$work/schedules"

@@ -3,7 +3,9 @@
 # any number of others).  The programs run on the reference backend, compiled
 # with one and two threads, and some built with `axon build`.  Other programs
 # run with a cold and with a warm kernel cache; results must be bit-identical.
-# The gradients of others are compared with central differences.
+# The gradients of others are compared with central differences.  The last ones
+# nest derivatives, control flow and loops; compiled, they give the results of
+# the reference backend.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
@@ -27,4 +29,7 @@ output=$("$python" tests/random/run.py --axon "$AXON" --cold 201-224 2>&1) ||
 export AXON_OPTIMIZE=always AXON_CC="${AXON_CC:-$here/tests/sampled_cc}"
 output=$("$python" tests/random/run.py --axon "$AXON" --grad 1-2 2>&1) &&
   [[ $output == '2 programs, 2 of them compared with differences, 0 wrong' ]] ||
+  { printf '%s\n' "$output" && exit 1; }
+unset AXON_OPTIMIZE
+output=$("$python" tests/random/derivatives.py --axon "$AXON" 1-6 2>&1) ||
   { printf '%s\n' "$output" && exit 1; }

@@ -127,9 +127,26 @@ static void test_commits_unseen(void **state) {
   arena_free(arena);
 }
 
+/* A block that shares a tile needs a fence between its partial sums and their
+ * count.  The second fence is before the loads of the sums of other blocks. The
+ * simulator does not reorder loads, and each sum is loaded once, so that no
+ * cache has an old value: without this fence nothing differs. */
+static void test_fences(void **state) {
+  (void)state;
+  Arena *arena = arena_new();
+  Buffer why = {.arena = arena};
+  char *text = text_of(arena, &kinds[0]).text;
+  char *fence = strstr(text, "__threadfence();");
+  assert_non_null(fence);
+  fence[0] = fence[1] = '/';
+  assert_int_equal(mutant_run(text, 3, 15, run, &why), MUTANT_KILLED);
+  arena_free(arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_mutants),
-                                     cmocka_unit_test(test_commits_unseen)};
+                                     cmocka_unit_test(test_commits_unseen),
+                                     cmocka_unit_test(test_fences)};
   if (!sim_is_available()) {
     fprintf(stderr, "skipped: no C++ compiler\n");
     return 0;
