@@ -117,7 +117,8 @@ typedef struct GemmArguments {
 typedef struct GemmRun {
   const char *arch;
   GemmCase c;
-  const char *schedule; /* changes of the chosen schedule */
+  const char *schedule; /* changes of the chosen schedule, in parts with `;`
+                           between them */
   bool plain;           /* TMA cannot copy it */
 } GemmRun;
 
@@ -130,6 +131,17 @@ typedef struct ChosenGemm {
   GemmShape shape;
   GemmSchedule s;
 } ChosenGemm;
+
+/* Later parts may change the fields of earlier ones. */
+static void change_schedule(GemmSchedule *s, const char *parts) {
+  for (const char *at = parts; *at; at += strcspn(at, ";"), at += *at == ';') {
+    char part[200];
+    Buffer why = {0};
+    snprintf(part, sizeof part, "%.*s", (int)strcspn(at, ";"), at);
+    if (!gemm_schedule_parse(s, part, &why))
+      fail_msg("%s", why.text);
+  }
+}
 
 static void choose(const GemmRun *kind, ChosenGemm *made) {
   GpuSpec gpu;
@@ -144,8 +156,7 @@ static void choose(const GemmRun *kind, ChosenGemm *made) {
   if (!kind->plain && made->s.mma_kind != wanted &&
       !gemm_override(&made->shape, &gpu, way, &made->s, &why))
     fail_msg("%s", why.text);
-  if (!gemm_schedule_parse(&made->s, kind->schedule, &why))
-    fail_msg("%s", why.text);
+  change_schedule(&made->s, kind->schedule);
   gemm_choose_layouts(&made->shape, &made->s);
   assert_true((made->s.mma_kind == wanted) == !kind->plain);
 }

@@ -6,9 +6,9 @@
 #include "tests/unit/attention_cases.h"
 #include "tests/unit/gemm_run.h"
 
-#define SMALL "m=32 n=32 k=32 warps_m=2 warps_n=1 stages=3 "
-#define GROUPS "m=128 n=32 k=64 warps_m=2 stages=3 "
-#define TENSOR "n=32 k=64 warps_m=1 stages=3 "
+#define SMALL "m=32 n=32 k=32 warps_m=2 warps_n=1 stages=3; "
+#define GROUPS "m=128 n=32 k=64 warps_m=2 stages=3; "
+#define TENSOR "n=32 k=64 warps_m=1 stages=3; "
 
 static const GemmRun kinds[] = {
     {"sm_80", {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true}, SMALL, 1},
