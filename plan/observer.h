@@ -74,9 +74,9 @@ typedef struct KernelInfo {
   size_t scratch_bytes;   /* bytes per thread */
   const char *task_shape; /* description of a task */
   const char *tiling;     /* tiling of matmuls, as text; or NULL */
-  /* What the code is specialized for: a vector width or a GPU architecture.
-   * Sizes are parameters. */
+  /* What the code is specialized for: a vector width or a GPU architecture. */
   const char *specialized_for;
+  bool has_constant_sizes; /* the code has the sizes as numbers */
   /* Loads and stores whose lanes are not contiguous. */
   uint32_t strided_accesses;
   uint32_t indirect_accesses;  /* gathers and scatters: loads and stores whose

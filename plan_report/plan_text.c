@@ -315,7 +315,9 @@ static void put_code_summary(Buffer *out, const PlanStyle *s,
   } else if (s->stable) {
     buffer_puts(&text, "compiled");
   } else {
-    buffer_printf(&text, "%s, sizes are arguments", a->specialized_for);
+    buffer_printf(&text, "%s, %s", a->specialized_for,
+                  a->has_constant_sizes ? "constant sizes"
+                                        : "sizes are arguments");
     if (a->strided_accesses)
       buffer_printf(&text, "; %u access%s with stride (not contiguous)",
                     a->strided_accesses, a->strided_accesses == 1 ? "" : "es");

@@ -116,7 +116,7 @@ static const char *describe_vectors(const Kernel *k, const Schedule *s,
                                     Arena *arena) {
   const char *nontemporal =
       has_nontemporal_store(k, s) ? ", non-temporal stores" : "";
-  if (s->task_kind == TASK_COLUMNS && has_reduction(k))
+  if (!s->small_product && s->task_kind == TASK_COLUMNS && has_reduction(k))
     return arena_printf(arena, "%u lanes, sums of at most %lld columns%s",
                         s->width, (long long)s->last_axis_block, nontemporal);
   return arena_printf(arena, "%u lanes%s", s->width, nontemporal);
@@ -190,6 +190,7 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->scratch_bytes = e.code.call.scratch_bytes;
   about->task_shape = describe_tasks(k, &s, arena);
   about->specialized_for = describe_vectors(k, &s, arena);
+  about->has_constant_sizes = s.small_product != NULL;
   about->tiling = describe_gemm_tiles(k, &s, arena);
   about->kernel = k;
   about->nests = s.nests;
