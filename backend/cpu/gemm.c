@@ -206,8 +206,9 @@ static void emit_without_prefetches(Emitter *e, const GemmTiling *t,
   emit_micro_kernel_head(e, t, loop_index, &variant, out);
   variant.prefetches = false;
   buffer_printf(out,
-                "(void)each, (void)next;\n%s(a, %s, b, ldb, %s, c, ldc, "
+                "(void)each, (void)next%s;\n%s(a, %s, b, ldb, %s, c, ldc, "
                 "more);\n}\n#else\n",
+                t->window->padding.group_terms ? "" : ", (void)apart",
                 tile_function_name(e, t, loop_index, &variant),
                 t->window->vectorize_channels ? "offsets" : "lda",
                 tile_sizes(t, false));

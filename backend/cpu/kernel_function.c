@@ -165,7 +165,7 @@ static void emit_task_ranges(Emitter *e, Buffer *out) {
                                             loop->extents[--points],
                                             s->task_height, 0));
   if (s->task_kind == TASK_TILE && !s->gemm_tilings)
-    buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n");
+    buffer_puts(out, "const int64_t y0 = top, y1 = bottom;\n(void)y1;\n");
   if (s->task_image_rows)
     tasks = emit_extent_mul(e, tasks,
                             emit_task_range(e, out, "above", "below", "strips",
