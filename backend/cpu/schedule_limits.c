@@ -21,6 +21,18 @@ bool schedule_is_nontemporal(const Schedule *s, const Graph *g,
   return s->width > 1 && bytes > s->nontemporal_bytes;
 }
 
+/* Returns true if each row of a result begins at a vector, so that all full
+ * vectors are aligned. */
+static bool rows_are_aligned(const Schedule *s, const LoopNest *loop,
+                             const LoopOutput *r, uint32_t vector_axis) {
+  for (uint32_t v = 0; v < loop->axis_count; v++)
+    if (v != vector_axis &&
+        (!extent_is_static(loop->graph, r->global_index->coef[v]) ||
+         r->global_index->coef[v] % s->width != 0))
+      return false;
+  return r->global_index->constant % s->width == 0;
+}
+
 bool schedule_is_nontemporal_along(const Schedule *s, const LoopNest *loop,
                                    const LoopOutput *r, uint32_t vector_axis) {
   double element_bytes = dtype_info[r->dtype].bytes;
@@ -29,5 +41,6 @@ bool schedule_is_nontemporal_along(const Schedule *s, const LoopNest *loop,
          r->global_index->coef[vector_axis] == 1 &&
          (s->nontemporal_bytes == 0 ||
           (double)loop_extent_hint(loop, vector_axis) * element_bytes >=
-              MIN_NONTEMPORAL_ROW_BYTES);
+              MIN_NONTEMPORAL_ROW_BYTES ||
+          rows_are_aligned(s, loop, r, vector_axis));
 }
