@@ -26,7 +26,7 @@ static void match_dim(void *arg, DimVar *v) {
   o->found |= v == o->dim;
 }
 
-/* The variables that a parameter determines: those in its type, and those that
+/* The variables that parameters determine: those in their types, and those that
    equations of shapes of unknown rank determine from them. */
 typedef struct Determined {
   Checker *c;
@@ -114,13 +114,15 @@ static bool determines_rest(Determined *d, const Constraint *k) {
   return true;
 }
 
-static bool param_determines(Checker *c, const ParamType *p,
-                             const VarSearch *o) {
-  Determined d = {.c = c, .from = p->first_body_size, .more = true};
+/* True if the parameters up to `last` determine it together. */
+static bool params_determine(Checker *c, uint32_t last, const VarSearch *o) {
+  const ParamType *params = c->inference.params.at;
+  Determined d = {.c = c, .from = params[last].first_body_size, .more = true};
   TypeVisitor add = {.dim = add_dim, .shape = add_shape, .arg = &d, .c = c};
   const void *sought = o->dim ? (const void *)o->dim : o->shape;
   map_init(&d.vars, c->arena);
-  ty_visit(&add, p->type);
+  for (uint32_t i = 0; i <= last; i++)
+    ty_visit(&add, params[i].type);
   while (d.more) {
     d.more = false;
     for (uint32_t i = 0; i < c->solver.pending.len; i++) {
@@ -149,11 +151,12 @@ static uint32_t first_body_size_at(Checker *c, VarSearch *o) {
   return UINT32_MAX;
 }
 
-/* The same for a parameter that determines it. */
+/* The same for the first parameter that determines it, together with those
+   before. */
 static uint32_t first_body_size_of(Checker *c, VarSearch *o) {
   uint32_t from = first_body_size_at(c, o);
   for (uint32_t i = 0; from == UINT32_MAX && i < c->inference.params.len; i++)
-    if (param_determines(c, &c->inference.params.at[i], o))
+    if (params_determine(c, i, o))
       from = c->inference.params.at[i].first_body_size;
   return from;
 }
