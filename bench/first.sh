@@ -22,7 +22,8 @@ while [ $# -gt 0 ]; do
   shift
 done
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# A detached compiler may still write there.
+trap 'rm -rf "$work" 2>/dev/null || { sleep 3; rm -rf "$work"; }' EXIT
 
 wanted() { # wanted NAME
   local word
