@@ -2,6 +2,7 @@
  * which element each lane reads. */
 #include "backend/cpu/lane_shuffle.h"
 #include "machine/limits/cpu.h"
+#include "tensor/node.h"
 
 LaneShuffle lane_shuffle_of(const Nest *n, uint32_t width) {
   LaneShuffle f = {
@@ -15,10 +16,7 @@ LaneShuffle lane_shuffle_of(const Nest *n, uint32_t width) {
 }
 
 int64_t lane_shuffle_lanes(const LaneShuffle *f) {
-  int64_t count = 1;
-  for (uint32_t j = 0; j < f->axis_count; j++)
-    count *= f->extents[j];
-  return count;
+  return shape_element_count(f->axis_count, f->extents);
 }
 
 int64_t lane_shuffle_span(const LaneShuffle *f, const KernelOp *load) {

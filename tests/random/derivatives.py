@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 
+from seeds import seeds
+
 FORMS = []
 MODES = {
     "reference": {"AXON_TARGET": "reference"},
@@ -333,7 +335,7 @@ def iterated(w, env, shape, depth):
 
 
 def rows(w, env, shape, depth):
-    """A number, and a tensor with so many rows of this shape."""
+    """A number, and a tensor with that number of rows of this shape."""
     n = w.pick(0, 1, 2, 3, w.n, w.m, 18)
     if (n, ) + shape in w.shapes and w.chance(.7):
         return n, w.term(env, (n, ) + shape, depth)
@@ -580,12 +582,6 @@ def check(axon, folder):
             if why:
                 return f"{mode}: {name}: {why}"
     return ""
-
-
-def seeds(words):
-    for word in words:
-        first, _, last = word.partition("-")
-        yield from range(int(first), int(last or first) + 1)
 
 
 def main():

@@ -35,6 +35,7 @@ import time
 
 import numpy as np
 
+from seeds import seeds
 from twin import Twin
 
 for forms in ("points", "folds", "products"):
@@ -285,12 +286,6 @@ class Case:
             except Wrong as wrong:
                 raise Wrong(f"built, {threads} threads: {wrong}") from None
         return True
-
-
-def seeds(words):
-    for word in words:
-        first, _, last = word.partition("-")
-        yield from range(int(first), int(last or first) + 1)
 
 
 def main():
