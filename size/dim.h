@@ -124,6 +124,12 @@ Dim *dim_resolve(DimCtx *cx, Dim *d);
    does the same for products of shape variables; it may be NULL. */
 Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
                Dim *(*g)(void *, ShapeVar *), void *arg);
+/* The same for many sizes.  The functions must always return the same for a
+   variable, so results are reused.  *epoch identifies them; it is initially
+   0. */
+Dim *dim_subst_consistently(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
+                            Dim *(*g)(void *, ShapeVar *), void *arg,
+                            uint64_t *epoch);
 
 /* resolve both with dim_resolve first */
 bool dim_equal(const Dim *a, const Dim *b);

@@ -99,6 +99,9 @@ struct Dim {
   Dim *resolved;
   uint64_t resolved_generation;
   uint64_t resolved_solution_count; /* DimCtx.solution_count at that time */
+  /* cached by substitute.c: the result of the substitution with this epoch */
+  Dim *substituted;
+  uint64_t substituted_epoch;
   Term terms[];
 };
 

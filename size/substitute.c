@@ -178,20 +178,33 @@ static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
   return dim_of_unsorted_terms(rw->cx, all, n);
 }
 
+/* The result of the last resolution, or NULL if a variable was forgotten
+   since. */
+static Dim *resolved_before(const DimCtx *cx, const Dim *d) {
+  bool valid = d->resolved_generation == cx->atom_table->resolved_generation;
+  return valid ? d->resolved : NULL;
+}
+
 /* A size in a type is resolved repeatedly.  Each time continues from the last
    result, which is the answer if no variable was solved or forgotten since. */
-static Dim *rewrite_cached(Rewrite *rw, Dim *d) {
-  if (!rw->resolving)
-    return rewrite_terms(rw, d);
-  uint64_t forgotten = rw->cx->atom_table->resolved_generation;
-  bool known = d->resolved && d->resolved_generation == forgotten;
+static Dim *rewrite_resolving(Rewrite *rw, Dim *d) {
+  Dim *known = resolved_before(rw->cx, d);
   if (known && d->resolved_solution_count == rw->cx->solution_count)
-    return d->resolved;
-  Dim *out = known && d->resolved != d ? rewrite(rw, d->resolved)
-                                       : rewrite_terms(rw, d);
+    return known;
+  Dim *out = known && known != d ? rewrite(rw, known) : rewrite_terms(rw, d);
   d->resolved = out;
-  d->resolved_generation = forgotten;
+  d->resolved_generation = rw->cx->atom_table->resolved_generation;
   d->resolved_solution_count = rw->cx->solution_count;
+  return out;
+}
+
+/* The sizes of a type mostly occur several times in it. */
+static Dim *rewrite_substituting(Rewrite *rw, Dim *d) {
+  if (d->substituted_epoch == rw->epoch)
+    return d->substituted;
+  Dim *out = rewrite_terms(rw, d);
+  d->substituted = out;
+  d->substituted_epoch = rw->epoch;
   return out;
 }
 
@@ -201,15 +214,43 @@ static Dim *rewrite(Rewrite *rw, Dim *d) {
   if (d->term_count == 1 && d->terms[0].mono->degree == 1 &&
       bigint_is(d->terms[0].coef, 1))
     return rewrite_atom(rw, d->terms[0].mono->powers[0].atom);
-  return dim_is_const(d) ? d : rewrite_cached(rw, d);
+  return dim_is_const(d) ? d
+         : rw->resolving ? rewrite_resolving(rw, d)
+                         : rewrite_substituting(rw, d);
+}
+
+/* True if the variable may get a solution, or has one. */
+static bool var_may_change(const DimVar *var) {
+  return var->kind == DV_META || var->solution || var->unknown;
+}
+
+/* True if d consists of variables without a solution.  Notes if none of them
+   can get one any more, because they were generalized. */
+static bool is_sum_of_unsolved(Dim *d) {
+  bool has_meta = false;
+  for (uint32_t i = 0; i < d->term_count; i++) {
+    const Monomial *mono = d->terms[i].mono;
+    for (uint32_t j = 0; j < mono->power_count; j++) {
+      Atom *atom = mono->powers[j].atom;
+      if (!atom->has_meta)
+        continue;
+      const DimVar *var = atom->var;
+      if (!var || (var->solution && !var->unknown))
+        return false;
+      atom->has_meta = var_may_change(var);
+      has_meta |= atom->has_meta;
+    }
+  }
+  d->has_meta = has_meta;
+  return true;
 }
 
 Dim *dim_resolve(DimCtx *cx, Dim *d) {
-  if (!d->has_meta)
+  if (!d->has_meta || is_sum_of_unsolved(d))
     return d;
-  const DimVar *var = dim_as_var(d);
-  if (var && (!var->solution || var->unknown))
-    return d;
+  Dim *known = resolved_before(cx, d);
+  if (known && d->resolved_solution_count == cx->solution_count)
+    return known;
   Rewrite rw = {
       .cx = cx, .resolving = true, .epoch = ++dim_atom_table(cx)->epoch};
   return rewrite(&rw, d);
@@ -217,10 +258,18 @@ Dim *dim_resolve(DimCtx *cx, Dim *d) {
 
 Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
                Dim *(*g)(void *, ShapeVar *), void *arg) {
+  uint64_t epoch = 0;
+  return dim_subst_consistently(cx, d, f, g, arg, &epoch);
+}
+
+Dim *dim_subst_consistently(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
+                            Dim *(*g)(void *, ShapeVar *), void *arg,
+                            uint64_t *epoch) {
   if (dim_is_const(d))
     return d;
-  Rewrite rw = {.cx = cx, .var = f, .product = g, .arg = arg};
-  rw.epoch = ++dim_atom_table(cx)->epoch;
+  if (!*epoch)
+    *epoch = dim_next_visit_epoch(cx);
+  Rewrite rw = {.cx = cx, .var = f, .product = g, .arg = arg, .epoch = *epoch};
   return rewrite(&rw, d);
 }
 
@@ -311,6 +360,16 @@ bool dim_has_unknown(const Dim *d) {
   return d->has_meta && visit_from(&v, d);
 }
 
+/* True if d is a linear polynomial of variables: most sizes are. */
+static bool is_sum_of_variables(const Dim *d) {
+  if (!dim_is_linear(d))
+    return false;
+  for (uint32_t i = 0; i < d->term_count; i++)
+    if (d->terms[i].mono->degree && !d->terms[i].mono->powers[0].atom->var)
+      return false;
+  return true;
+}
+
 static bool visit_callback(AtomVisit *v, Atom *atom) {
   if (atom->var && v->f)
     v->f(v->arg, atom->var);
@@ -321,6 +380,12 @@ static bool visit_callback(AtomVisit *v, Atom *atom) {
 
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
                   void (*g)(void *, ShapeVar *), void *arg) {
+  if (is_sum_of_variables(d)) {
+    for (uint32_t i = 0; f && i < d->term_count; i++)
+      if (d->terms[i].mono->degree)
+        f(arg, d->terms[i].mono->powers[0].atom->var);
+    return;
+  }
   AtomVisit v = {.stop = visit_callback, .f = f, .g = g, .arg = arg};
   visit_from(&v, d);
 }

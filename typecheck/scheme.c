@@ -155,6 +155,7 @@ SchemeInstance *scheme_instance_of(Checker *c, Scheme *s, Map map, Origin *o) {
                      .dim = fresh_dim,
                      .shape = fresh_shape,
                      .effect = fresh_effect,
+                     .is_consistent = true,
                      .map = map};
   instantiate_givens(&copy, s, o);
   return instance_new(c, s, map);
@@ -171,7 +172,8 @@ Type *scheme_instantiate(Checker *c, Scheme *s, Origin *o,
                      .elem = fresh_elem,
                      .dim = fresh_dim,
                      .shape = fresh_shape,
-                     .effect = fresh_effect};
+                     .effect = fresh_effect,
+                     .is_consistent = true};
   map_init(&copy.map, c->arena);
   Type *t = ty_copy(&copy, s->type);
   instantiate_givens(&copy, s, o);

@@ -5,6 +5,8 @@
 #include "support/diag.h"
 #include "support/trap.h"
 
+#include <string.h>
+
 /* ---- element types ---- */
 
 ElemVar *elem_meta(Checker *c, uint32_t classes) {
@@ -157,18 +159,23 @@ static ShapeAxis axis_norm(Checker *c, ShapeAxis it) {
 }
 
 Shape *shape_norm(Checker *c, const Shape *s) {
-  uint32_t len = 0, n = 0;
-  bool same = true;
-  for (uint32_t i = 0; i < s->len; i++) {
-    bool solved = is_solved_splice(&s->axes[i]);
-    len += solved ? flatten_solution(c, s->axes[i].var)->len : 1;
-    ShapeAxis item = axis_norm(c, s->axes[i]);
-    same &= !solved && item.tag == s->axes[i].tag && item.dim == s->axes[i].dim;
+  uint32_t same = 0;
+  ShapeAxis item;
+  for (; same < s->len && !is_solved_splice(&s->axes[same]); same++) {
+    item = axis_norm(c, s->axes[same]);
+    if (item.tag != s->axes[same].tag || item.dim != s->axes[same].dim)
+      break;
   }
-  if (same)
+  if (same == s->len)
     return (Shape *)s;
+  uint32_t len = same, n = same;
+  for (uint32_t i = same; i < s->len; i++)
+    len += is_solved_splice(&s->axes[i])
+               ? flatten_solution(c, s->axes[i].var)->len
+               : 1;
   Shape *out = shape_new(c, len);
-  for (uint32_t i = 0; i < s->len; i++) {
+  memcpy(out->axes, s->axes, same * sizeof out->axes[0]);
+  for (uint32_t i = same; i < s->len; i++) {
     if (!is_solved_splice(&s->axes[i])) {
       out->axes[n++] = axis_norm(c, s->axes[i]);
       continue;
@@ -493,6 +500,8 @@ static void visit_shapevar(void *arg, ShapeVar *var) {
 }
 
 void dim_visit(TypeVisitor *v, Dim *d) {
+  if (!v->dim && !v->shape)
+    return;
   d = dim_resolve(v->c->dims, d);
   DimVar *var = dim_as_var(d);
   if (var)
@@ -653,7 +662,10 @@ static Dim *copy_prod(void *arg, ShapeVar *v) {
 
 Dim *dim_copy(TypeMapper *copy, Dim *d) {
   d = dim_resolve(copy->c->dims, d);
-  d = dim_subst(copy->c->dims, d, copy_dimvar, copy_prod, copy);
+  if (!copy->is_consistent)
+    copy->epoch = 0;
+  d = dim_subst_consistently(copy->c->dims, d, copy_dimvar, copy_prod, copy,
+                             &copy->epoch);
   return copy->size ? copy->size(copy, d) : d;
 }
 

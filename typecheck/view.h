@@ -89,6 +89,9 @@ typedef struct TypeMapper {
   bool drop_singletons;
   /* copies each named type once and shares it through map */
   bool share_aliases;
+  /* the functions always return the same for a variable */
+  bool is_consistent;
+  uint64_t epoch; /* if consistent: see dim_subst_consistently */
   Map map;
 } TypeMapper;
 Type *ty_copy(TypeMapper *copy, Type *t);
