@@ -31,6 +31,8 @@ struct TypePrinter {
   bool apply_defaults; /* print undetermined variables as their top-level
                           defaults */
   const BroadcastFrame *broadcasts;
+  Map sizes; /* texts of sizes: the sizes of a type mostly occur several times
+              */
 };
 
 static bool is_name_taken(TypePrinter *p, const char *name) {
@@ -163,16 +165,26 @@ static TypeVisitor naming_visit(TypePrinter *p) {
 
 /* ---- shapes ---- */
 
-static void put_dim(TypePrinter *p, Dim *d0) {
-  Dim *d = dim_resolve(p->c->dims, d0);
-  if (dim_has_unknown(d)) {
-    buffer_putc(&p->out, '?');
-    return;
-  }
+/* The text of a resolved size; empty during the first pass. */
+static const char *size_text(TypePrinter *p, Dim *d) {
+  if (dim_has_unknown(d))
+    return "?";
   TypeVisitor v = naming_visit(p);
   dim_visit(&v, d);
-  if (!p->reserving)
-    dim_print(p->c->dims, &p->out, d);
+  const DimVar *var = dim_as_var(d);
+  if (p->reserving || var)
+    return p->reserving ? "" : dim_var_name(p->c->dims, var);
+  Buffer text = {.arena = p->c->arena};
+  dim_print(p->c->dims, &text, d);
+  return text.text;
+}
+
+static void put_dim(TypePrinter *p, Dim *d0) {
+  Dim *d = dim_resolve(p->c->dims, d0);
+  const char *text = map_get(&p->sizes, d);
+  if (!text)
+    map_put(&p->sizes, d, (void *)(text = size_text(p, d)));
+  buffer_puts(&p->out, text);
 }
 
 static void put_shape(TypePrinter *p, const Shape *s);
@@ -464,7 +476,9 @@ static void put_type(TypePrinter *p, Type *t, int prec) {
 
 static void put_relation(TypePrinter *p, Dim *a, const char *op, Dim *b) {
   put_dim(p, a);
-  buffer_printf(&p->out, " %s ", op);
+  buffer_putc(&p->out, ' ');
+  buffer_puts(&p->out, op);
+  buffer_putc(&p->out, ' ');
   put_dim(p, b);
 }
 
@@ -629,6 +643,7 @@ static void put_constraint(TypePrinter *p, Constraint *k) {
 
 typedef struct PrintedVars {
   TypePrinter *p;
+  Map seen; /* set of the elements */
   VEC(ElemVar *) elems;
   ShapeVar *sought;
   bool found;
@@ -673,9 +688,9 @@ static const char *printed_class(TypePrinter *p, const TyVar *v, Type *t) {
 
 static void collect_elem(void *arg, ElemVar *e) {
   PrintedVars *r = arg;
-  for (uint32_t i = 0; i < r->elems.len; i++)
-    if (r->elems.at[i] == e)
-      return;
+  if (map_get(&r->seen, e))
+    return;
+  map_put(&r->seen, e, e);
   VEC_PUSH(r->p->c->arena, r->elems, e);
 }
 
@@ -722,8 +737,8 @@ static bool put_class(TypePrinter *p, const PrintedVars *r, uint32_t first,
   for (uint32_t i = first; name && i < r->elems.len; i++) {
     if (printed_elem_class(r->elems.at[i]) != name)
       continue;
-    buffer_printf(&p->out, "%s%s", begun || any ? ", " : " given ",
-                  r->elems.at[i]->printed_name);
+    buffer_puts(&p->out, begun || any ? ", " : " given ");
+    buffer_puts(&p->out, r->elems.at[i]->printed_name);
     begun = true;
   }
   if (begun)
@@ -733,7 +748,7 @@ static bool put_class(TypePrinter *p, const PrintedVars *r, uint32_t first,
 
 static void put_given(TypePrinter *p, Type *t) {
   bool any = false;
-  PrintedVars r = {.p = p};
+  PrintedVars r = {.p = p, .seen.arena = p->c->arena};
   TypeVisitor v = {
       .ty = collect_type, .elem = collect_elem, .arg = &r, .c = p->c};
   ty_visit(&v, t);
@@ -772,12 +787,15 @@ static VarNames *names_new(Checker *c) {
 
 /* For a type printed on its own. */
 static TypePrinter printer_with_own_names(Checker *c) {
-  return (TypePrinter){.c = c, .out.arena = c->arena, .names = names_new(c)};
+  TypePrinter p = {.c = c, .out.arena = c->arena, .names = names_new(c)};
+  map_init(&p.sizes, c->arena);
+  return p;
 }
 
 /* For a part of a message, in which each variable has one name. */
 static TypePrinter printer_with_shared_names(Checker *c) {
   TypePrinter p = {.c = c, .out.arena = c->arena};
+  map_init(&p.sizes, c->arena);
   p.names = c->notes.message_names ? c->notes.message_names : names_new(c);
   return p;
 }
@@ -787,6 +805,7 @@ static void reserve_user_names(TypePrinter *p, Type *t) {
   p->reserving = true;
   put_type(p, t, PREC_FUN);
   p->reserving = false;
+  map_init(&p->sizes, p->c->arena);
   p->out.len = 0;
   p->names->next_shape = p->names->next_elem = 0;
 }
