@@ -47,7 +47,9 @@ struct Assumptions {
   known_consistent; /* assumptions that were consistent when last tested; NULL
                        for skipped ones */
   uint32_t depth;
-  Witness *witness;      /* of the entries; NULL if unknown */
+  Witness *witness;        /* of the entries; NULL if unknown */
+  Witness *nested_witness; /* the same, for nested queries only */
+  bool searched_nested_witness;
   bool low_effort;       /* queries consider few assumptions and stop early */
   uint64_t effort_spent; /* part of MAX_DECLARATION_EFFORT */
   CachedAnswer cached_answers[MAX_CACHED_ANSWERS]; /* of the current query */
@@ -73,8 +75,13 @@ uint32_t assumptions_mark(const Assumptions *assumptions) {
   return assumptions->entries.len;
 }
 
+static void forget_witness(Assumptions *assumptions) {
+  assumptions->witness = assumptions->nested_witness = NULL;
+  assumptions->searched_nested_witness = false;
+}
+
 void assumptions_backtrack(Assumptions *assumptions, uint32_t mark) {
-  assumptions->witness = NULL;
+  forget_witness(assumptions);
   if (mark < assumptions->entries.len)
     assumptions->entries.len = mark;
 }
@@ -84,6 +91,8 @@ void assumptions_set_disabled(Assumptions *assumptions, uint32_t at,
   assumptions->entries.at[at].disabled = disabled;
   if (assumptions->witness)
     witness_set_disabled(assumptions->witness, at, disabled);
+  if (assumptions->nested_witness)
+    witness_set_disabled(assumptions->nested_witness, at, disabled);
 }
 
 Witness *assumptions_find_witness(Assumptions *assumptions) {
@@ -135,7 +144,7 @@ static void entry_set(Assumptions *assumptions, AssumptionEntry *entry,
                       Dim *d) {
   LeafList list = {.arena = assumptions->cx->arena};
   dim_each_leaf(d, dim_next_visit_epoch(assumptions->cx), leaf_add, &list);
-  assumptions->witness = NULL;
+  forget_witness(assumptions);
   entry->d = d;
   entry->simplified = NULL;
   entry->leaves = list.all.at;
@@ -147,7 +156,7 @@ static void entry_set(Assumptions *assumptions, AssumptionEntry *entry,
    assumptions often return. */
 static void add_entry(Assumptions *assumptions, Dim *d, bool eq) {
   uint32_t at = assumptions->entries.len;
-  assumptions->witness = NULL;
+  forget_witness(assumptions);
   d = dim_resolve(assumptions->cx, d);
   if (at < assumptions->initialized_count &&
       assumptions->entries.at[at].d == d) {
@@ -463,10 +472,28 @@ static bool is_violable_bound(const Assumptions *assumptions, const Dim *d) {
 static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
                              bool at_least_one, bool refute);
 
+/* A witness is searched once for all nested queries: they mostly are about
+   bounds of quotients that do not hold. */
+static bool nested_witness_refutes(Assumptions *assumptions, Dim *d) {
+  if (!assumptions->witness && !assumptions->searched_nested_witness) {
+    assumptions->searched_nested_witness = true;
+    assumptions->nested_witness = assumptions_find_witness(assumptions);
+    for (uint32_t i = 0;
+         assumptions->nested_witness && i < assumptions->entries.len; i++)
+      witness_set_disabled(assumptions->nested_witness, i,
+                           assumptions->entries.at[i].disabled);
+  }
+  Witness *witness = assumptions->witness ? assumptions->witness
+                                          : assumptions->nested_witness;
+  return witness && witness_refutes(witness, d, false);
+}
+
 static bool entails_nonneg(void *arg, Dim *d) {
   Assumptions *assumptions = arg;
   if (assumptions->depth >= MAX_QUERY_DEPTH)
     return dim_obviously_nonneg(d);
+  if (nested_witness_refutes(assumptions, d))
+    return false;
   for (uint32_t i = 0; i < assumptions->cached_answer_count; i++)
     if (assumptions->cached_answers[i].depth == assumptions->depth &&
         dim_equal(assumptions->cached_answers[i].d, d))
