@@ -83,6 +83,7 @@ typedef struct DimCtx { /* one per session */
      while it stays the same. */
   uint64_t solution_count;
   struct DimAtomTable *atom_table; /* owned by polynomial.c; initially NULL */
+  struct QueryMemo *query_memo;    /* owned by query_memo.c; initially NULL */
 } DimCtx;
 
 DimVar *dim_new_var(DimCtx *cx, DimVarKind kind, Sym *name, Span origin);

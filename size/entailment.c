@@ -483,8 +483,8 @@ static bool nested_witness_refutes(Assumptions *assumptions, Dim *d) {
       witness_set_disabled(assumptions->nested_witness, i,
                            assumptions->entries.at[i].disabled);
   }
-  Witness *witness = assumptions->witness ? assumptions->witness
-                                          : assumptions->nested_witness;
+  Witness *witness =
+      assumptions->witness ? assumptions->witness : assumptions->nested_witness;
   return witness && witness_refutes(witness, d, false);
 }
 
@@ -712,6 +712,44 @@ static bool is_trivially_undecided(const Query *query, bool eq,
            is_undecided_bound(query->goal, at_least_one)));
 }
 
+/* The entry of a query in the memo.  The key contains what the verdict depends
+   on.  Nested queries, about quotients with a symbolic divisor, may use any
+   assumption. */
+static MemoEntry *query_memo_entry(Assumptions *assumptions, const Query *query,
+                                   bool eq, bool at_least_one, bool refute) {
+  DimCtx *cx = assumptions->cx;
+  uint32_t flags = eq | at_least_one << 1 | refute << 2 |
+                   is_low_effort(assumptions) << 3 |
+                   (assumptions->witness != NULL) << 4;
+  if (assumptions->depth)
+    return NULL;
+  memo_key_begin(cx, flags);
+  memo_key_add(cx, query->goal, query->poly_count);
+  for (uint32_t i = 0; i < query->poly_count; i++)
+    memo_key_add(cx, query->polys[i].d, query->polys[i].eq);
+  for (uint32_t i = 0; at_least_one && i < query->def_count; i++)
+    memo_key_add(cx, query->defs[i].value,
+                 is_at_least_one_size(query->defs[i].var));
+  for (uint32_t i = 0; memo_key_divides(cx) && i < assumptions->entries.len;
+       i++)
+    if (!assumptions->entries.at[i].disabled)
+      memo_key_add(cx, assumptions->entries.at[i].d,
+                   assumptions->entries.at[i].eq);
+  return memo_entry(cx);
+}
+
+static Verdict decide_query(Assumptions *assumptions, Query *query, bool eq,
+                            bool at_least_one, bool refute) {
+  MemoEntry *entry =
+      query_memo_entry(assumptions, query, eq, at_least_one, refute);
+  Verdict verdict;
+  if (memo_recall(entry, &verdict))
+    return verdict;
+  verdict = decide_by_elimination(assumptions, query, eq, at_least_one, refute);
+  memo_store(entry, verdict);
+  return verdict;
+}
+
 static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
                              bool at_least_one, bool refute) {
   Verdict simple = syntactic_verdict(assumptions->cx, d, eq);
@@ -729,8 +767,7 @@ static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
     verdict = ENTAILED; /* no assumptions needed */
   else if (verdict == UNDECIDED &&
            !is_trivially_undecided(&query, eq, at_least_one))
-    verdict =
-        decide_by_elimination(assumptions, &query, eq, at_least_one, refute);
+    verdict = decide_query(assumptions, &query, eq, at_least_one, refute);
   scratch_release(&assumptions->scratch, mark);
   return verdict;
 }

@@ -125,6 +125,7 @@ struct Atom {
   bool has_model_value;   /* model_search.c: model_value is set */
   uint32_t model_index;   /* model_search.c: index among the variables */
   uint32_t witness_index; /* witness.c: index among the leaves */
+  uint32_t memo_index;    /* query_memo.c: number in the current key */
   Dim **bounds;           /* linearize.c: polynomials that are never negative */
   uint32_t bound_count;
 };

@@ -145,6 +145,21 @@ bool model_exists(DimCtx *cx, Scratch *scratch, const PolyConstraint *at,
 /* See assumptions_find_witness. */
 Witness *witness_new(DimCtx *cx, const PolyConstraint *at, uint32_t count);
 
+/* ---- query_memo.c ---- */
+
+/* The key of a query: flags and polynomials.  Queries with equal keys have equal
+   answers. */
+void memo_key_begin(DimCtx *cx, uint32_t flags);
+void memo_key_add(DimCtx *cx, const Dim *d, uint32_t flags);
+/* True if a polynomial of the key has a divisor that is not a number. */
+bool memo_key_divides(const DimCtx *cx);
+/* The verdict of queries with the current key.  NULL if the key is too long, or
+   if too many are stored. */
+typedef struct MemoEntry MemoEntry;
+MemoEntry *memo_entry(DimCtx *cx);
+bool memo_recall(const MemoEntry *entry, Verdict *verdict);
+void memo_store(MemoEntry *entry, Verdict verdict);
+
 /* ---- entailment.c, for counterexample.c ---- */
 
 typedef struct Definition { /* a variable that an equation defines */

@@ -1,0 +1,181 @@
+/* Verdicts of earlier queries.  Main entry point: memo_entry.
+ *
+ * A program asks the same question about many calls of a function, each time
+ * with other variables.  So the key of a query numbers its atoms in order of
+ * appearance.  Queries with one key differ only in the names of variables:
+ * a proof or a model of one is a proof or a model of the other. */
+#include "solver.h"
+#include "support/arena.h"
+#include "support/vec.h"
+
+#include <string.h>
+
+enum {
+  MAX_KEY_WORDS = 1 << 13,  /* a query with a longer key has no entry */
+  MAX_MEMO_WORDS = 1 << 20, /* of all keys */
+  FIRST_MEMO_SLOTS = 64,    /* a power of two */
+};
+
+struct QueryMemo {
+  DimCtx *cx;
+  VEC(uint32_t) key; /* of the current query */
+  uint64_t epoch;    /* stamped into numbered atoms */
+  uint32_t atom_count;
+  bool has_symbolic_divisor, is_exact;
+  MemoEntry **slots; /* hash table with open addressing */
+  uint32_t cap, len, word_count;
+};
+
+static struct QueryMemo *memo_of(DimCtx *cx) {
+  if (!cx->query_memo) {
+    cx->query_memo = NEW(cx->arena, struct QueryMemo);
+    cx->query_memo->cx = cx;
+    cx->query_memo->cap = FIRST_MEMO_SLOTS;
+    cx->query_memo->slots = NEW_ARRAY(cx->arena, MemoEntry *, FIRST_MEMO_SLOTS);
+  }
+  return cx->query_memo;
+}
+
+/* ---- keys ---- */
+
+static void add_word(struct QueryMemo *memo, uint32_t word) {
+  if (memo->key.len < MAX_KEY_WORDS)
+    VEC_PUSH(memo->cx->arena, memo->key, word);
+  else
+    memo->is_exact = false;
+}
+
+static void add_polynomial(struct QueryMemo *memo, const Dim *d);
+
+/* Everything about an atom that a proof or a search may depend on. */
+static uint32_t atom_properties(const Atom *atom) {
+  uint32_t bits = atom->kind | (uint32_t)dim_atom_nonneg(atom) << 3 |
+                  (uint32_t)atom->unguarded << 4 | atom->arg_count << 8;
+  if (atom->var)
+    bits |= (uint32_t)(atom->var->kind == DV_INDEX) << 5 |
+            (uint32_t)(atom->var->kind == DV_EXISTENTIAL) << 6;
+  return bits;
+}
+
+static void add_atom(struct QueryMemo *memo, Atom *atom) {
+  if (atom->visit_epoch == memo->epoch) {
+    add_word(memo, atom->memo_index);
+    return;
+  }
+  atom->visit_epoch = memo->epoch;
+  add_word(memo, atom->memo_index = memo->atom_count++);
+  add_word(memo, atom_properties(atom));
+  for (uint32_t i = 0; i < atom->arg_count; i++)
+    add_polynomial(memo, atom->args[i]);
+  memo->has_symbolic_divisor |=
+      atom->kind == ATOM_DIV && !dim_is_const(atom->args[1]);
+}
+
+static void add_polynomial(struct QueryMemo *memo, const Dim *d) {
+  add_word(memo, d->term_count);
+  for (uint32_t i = 0; i < d->term_count && memo->is_exact; i++) {
+    const Term *term = &d->terms[i];
+    if (term->coef.limbs)
+      memo->is_exact = false;
+    add_word(memo, (uint32_t)term->coef.small);
+    add_word(memo, (uint32_t)((uint64_t)term->coef.small >> 32));
+    add_word(memo, term->mono->power_count);
+    for (uint32_t j = 0; j < term->mono->power_count; j++) {
+      add_atom(memo, term->mono->powers[j].atom);
+      add_word(memo, term->mono->powers[j].exp);
+    }
+  }
+}
+
+void memo_key_begin(DimCtx *cx, uint32_t flags) {
+  struct QueryMemo *memo = memo_of(cx);
+  memo->key.len = memo->atom_count = 0;
+  memo->epoch = dim_next_visit_epoch(cx);
+  memo->has_symbolic_divisor = false;
+  memo->is_exact = true;
+  add_word(memo, flags);
+}
+
+void memo_key_add(DimCtx *cx, const Dim *d, uint32_t flags) {
+  struct QueryMemo *memo = cx->query_memo;
+  add_word(memo, flags);
+  if (memo->is_exact)
+    add_polynomial(memo, d);
+}
+
+bool memo_key_divides(const DimCtx *cx) {
+  return cx->query_memo->has_symbolic_divisor;
+}
+
+/* ---- entries ---- */
+
+struct MemoEntry {
+  uint32_t hash, count;
+  Verdict verdict;
+  bool known;
+  uint32_t words[];
+};
+
+static uint32_t key_hash(const struct QueryMemo *memo) {
+  uint64_t h = memo->key.len;
+  for (uint32_t i = 0; i < memo->key.len; i++)
+    h = (h ^ memo->key.at[i]) * 0x9E3779B97F4A7C15u, h ^= h >> 29;
+  return (uint32_t)h;
+}
+
+static bool is_current_key(const struct QueryMemo *memo, const MemoEntry *entry,
+                           uint32_t hash) {
+  return entry->hash == hash && entry->count == memo->key.len &&
+         !memcmp(entry->words, memo->key.at,
+                 sizeof *entry->words * entry->count);
+}
+
+static void memo_grow(struct QueryMemo *memo) {
+  MemoEntry **old = memo->slots;
+  uint32_t cap = memo->cap;
+  memo->cap *= 2;
+  memo->slots = NEW_ARRAY(memo->cx->arena, MemoEntry *, memo->cap);
+  for (uint32_t i = 0; i < cap; i++) {
+    uint32_t at = old[i] ? old[i]->hash : 0;
+    while (old[i] && memo->slots[at & (memo->cap - 1)])
+      at++;
+    if (old[i])
+      memo->slots[at & (memo->cap - 1)] = old[i];
+  }
+}
+
+MemoEntry *memo_entry(DimCtx *cx) {
+  struct QueryMemo *memo = cx->query_memo;
+  if (!memo->is_exact)
+    return NULL;
+  uint32_t hash = key_hash(memo), at = hash & (memo->cap - 1);
+  for (; memo->slots[at]; at = (at + 1) & (memo->cap - 1))
+    if (is_current_key(memo, memo->slots[at], hash))
+      return memo->slots[at];
+  if (memo->word_count + memo->key.len > MAX_MEMO_WORDS)
+    return NULL;
+  size_t size = sizeof *memo->key.at * memo->key.len;
+  MemoEntry *entry = arena_alloc(cx->arena, sizeof *entry + size);
+  entry->hash = hash;
+  entry->count = memo->key.len;
+  memcpy(entry->words, memo->key.at, size);
+  memo->slots[at] = entry;
+  memo->word_count += memo->key.len;
+  if (++memo->len * 2 > memo->cap)
+    memo_grow(memo);
+  return entry;
+}
+
+bool memo_recall(const MemoEntry *entry, Verdict *verdict) {
+  if (!entry || !entry->known)
+    return false;
+  *verdict = entry->verdict;
+  return true;
+}
+
+void memo_store(MemoEntry *entry, Verdict verdict) {
+  if (!entry)
+    return;
+  entry->known = true;
+  entry->verdict = verdict;
+}
