@@ -134,6 +134,7 @@ Dim *dim_subst_consistently(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
 
 /* resolve both with dim_resolve first */
 bool dim_equal(const Dim *a, const Dim *b);
+uint32_t dim_hash(const Dim *d); /* equal for equal polynomials */
 bool dim_equal_up_to_sign(DimCtx *cx, Dim *a, Dim *b);
 /* true for a constant that fits */
 bool dim_is_int(const Dim *d, int64_t *value);

@@ -353,9 +353,16 @@ void query_init(Query *query, Assumptions *assumptions, Dim *goal,
 
 /* ---- verdicts ---- */
 
-static bool syntactically_negative(DimCtx *cx, Dim *d) {
-  return bigint_sign(dim_constant_term(d)) < 0 &&
-         dim_obviously_nonneg(dim_neg(cx, dim_add(cx, d, dim_int(cx, 1))));
+/* True if sign*d > 0 for all sizes: the constant and all other coefficients
+   have this sign. */
+static bool has_sign_everywhere(const Dim *d, int sign) {
+  if (bigint_sign(dim_constant_term(d)) != sign)
+    return false;
+  for (uint32_t i = 0; i < d->term_count; i++)
+    if (bigint_sign(d->terms[i].coef) != sign ||
+        !dim_monomial_nonneg(d->terms[i].mono))
+      return false;
+  return true;
 }
 
 /* True if a sum of otherwise unconstrained variables can have any value: the
@@ -629,13 +636,12 @@ static Verdict decide_by_elimination(Assumptions *assumptions, Query *query,
 }
 
 /* Requires that d is resolved. */
-static Verdict syntactic_verdict(DimCtx *cx, Dim *d, bool eq) {
+static Verdict syntactic_verdict(const Dim *d, bool eq) {
   if (dim_is_const(d))
     return (eq ? dim_sign(d) == 0 : dim_sign(d) >= 0) ? ENTAILED : CONTRADICTED;
   if (!eq && dim_obviously_nonneg(d))
     return ENTAILED;
-  if (syntactically_negative(cx, d) ||
-      (eq && syntactically_negative(cx, dim_neg(cx, d))))
+  if (has_sign_everywhere(d, -1) || (eq && has_sign_everywhere(d, 1)))
     return CONTRADICTED;
   return UNDECIDED;
 }
@@ -678,26 +684,45 @@ static bool dominates(const Dim *a, const Dim *b) {
   return true;
 }
 
-/* Tries to derive d >= 0 from a single assumption.  This answers most
-   queries. */
-static bool entailed_by_one(Assumptions *assumptions, Dim *d) {
-  DimCtx *cx = assumptions->cx;
-  d = dim_simplify_ge(cx, d);
-  if (dim_obviously_nonneg(d))
-    return true;
+/* True if some assumption is at most d. */
+static bool some_assumption_dominates(Assumptions *assumptions, const Dim *d) {
   SignFilter signs = sign_filter(d);
   for (uint32_t i = 0; i < assumptions->entries.len; i++) {
     AssumptionEntry *entry = &assumptions->entries.at[i];
     if (entry->eq || entry->disabled)
       continue;
     if (!entry->simplified) {
-      entry->simplified = dim_simplify_ge(cx, entry->d);
+      entry->simplified = dim_simplify_ge(assumptions->cx, entry->d);
       entry->signs = sign_filter(entry->simplified);
     }
     if (may_dominate(signs, entry->signs) && dominates(d, entry->simplified))
       return true;
   }
   return false;
+}
+
+/* True if d is a sum of products, each of atoms that are never negative or that
+   an assumption bounds. */
+static bool is_sum_of_nonneg(Assumptions *assumptions, const Dim *d) {
+  for (uint32_t i = 0; i < d->term_count; i++)
+    if (bigint_sign(d->terms[i].coef) < 0)
+      return false;
+  for (uint32_t i = 0; i < d->term_count; i++)
+    for (uint32_t j = 0; j < d->terms[i].mono->power_count; j++) {
+      Power power = d->terms[i].mono->powers[j];
+      if (power.exp % 2 && !dim_atom_nonneg(power.atom) &&
+          !some_assumption_dominates(assumptions, power.atom->dim))
+        return false;
+    }
+  return true;
+}
+
+/* Tries to derive d >= 0 from single assumptions.  This answers most
+   queries. */
+static bool entailed_by_one(Assumptions *assumptions, Dim *d) {
+  d = dim_simplify_ge(assumptions->cx, d);
+  return dim_obviously_nonneg(d) || some_assumption_dominates(assumptions, d) ||
+         (!dim_is_linear(d) && is_sum_of_nonneg(assumptions, d));
 }
 
 /* True for a claim that has no row, since it is too long, or about variables of
@@ -752,7 +777,7 @@ static Verdict decide_query(Assumptions *assumptions, Query *query, bool eq,
 
 static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
                              bool at_least_one, bool refute) {
-  Verdict simple = syntactic_verdict(assumptions->cx, d, eq);
+  Verdict simple = syntactic_verdict(d, eq);
   if (simple != UNDECIDED)
     return simple;
   if (!eq && entailed_by_one(assumptions, d))
@@ -762,7 +787,7 @@ static Verdict query_verdict(Assumptions *assumptions, Dim *d, bool eq,
   query_init(&query, assumptions, d,
              is_low_effort(assumptions) ? LOW_RELEVANCE_ROUNDS
                                         : RELEVANCE_ROUNDS);
-  Verdict verdict = syntactic_verdict(assumptions->cx, query.goal, eq);
+  Verdict verdict = syntactic_verdict(query.goal, eq);
   if (query.contradiction)
     verdict = ENTAILED; /* no assumptions needed */
   else if (verdict == UNDECIDED &&
@@ -830,7 +855,7 @@ static Verdict run_query(const QueryArgs *args) {
 static Verdict verdict_of(Assumptions *assumptions, Dim *d, bool eq,
                           bool at_least_one, bool refute) {
   d = dim_resolve(assumptions->cx, d);
-  Verdict verdict = syntactic_verdict(assumptions->cx, d, eq);
+  Verdict verdict = syntactic_verdict(d, eq);
   if (verdict != UNDECIDED)
     return verdict;
   resolve_entries(assumptions);
@@ -886,7 +911,7 @@ static Verdict run_inconsistency_query(const QueryArgs *args) {
 
 static bool entry_is_inconsistent(Assumptions *assumptions,
                                   const AssumptionEntry *entry) {
-  Verdict verdict = syntactic_verdict(assumptions->cx, entry->d, entry->eq);
+  Verdict verdict = syntactic_verdict(entry->d, entry->eq);
   if (verdict != UNDECIDED)
     return verdict == CONTRADICTED;
   QueryArgs args = {.facts = assumptions, .d = entry->d};

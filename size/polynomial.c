@@ -383,6 +383,10 @@ bool dim_equal(const Dim *a, const Dim *b) {
   return true;
 }
 
+uint32_t dim_hash(const Dim *d) {
+  return d->hash;
+}
+
 bool dim_equal_up_to_sign(DimCtx *cx, Dim *a, Dim *b) {
   return dim_equal(a, b) || dim_equal(a, dim_neg(cx, b));
 }

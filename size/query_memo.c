@@ -6,30 +6,37 @@
  * a proof or a model of one is a proof or a model of the other. */
 #include "solver.h"
 #include "support/arena.h"
-#include "support/vec.h"
 
 #include <string.h>
 
 enum {
   MAX_KEY_WORDS = 1 << 13,  /* a query with a longer key has no entry */
   MAX_MEMO_WORDS = 1 << 20, /* of all keys */
-  FIRST_MEMO_SLOTS = 64,    /* a power of two */
+  LONG_TERM = 1 << 16,      /* marks a term of several words */
+  EXPONENT_BITS = 13,
+  FIRST_MEMO_SLOTS = 64, /* a power of two */
 };
 
 struct QueryMemo {
   DimCtx *cx;
-  VEC(uint32_t) key; /* of the current query */
-  uint64_t epoch;    /* stamped into numbered atoms */
+  uint32_t *key; /* of the current query */
+  uint32_t key_length;
+  uint64_t epoch; /* stamped into numbered atoms */
   uint32_t atom_count;
   bool has_symbolic_divisor, is_exact;
   MemoEntry **slots; /* hash table with open addressing */
   uint32_t cap, len, word_count;
 };
 
+_Static_assert((int)DIM_MAX_EXPONENT < 1 << EXPONENT_BITS &&
+                   (int)MAX_KEY_WORDS <= 1 << (32 - EXPONENT_BITS),
+               "an atom and its exponent fit in a word");
+
 static struct QueryMemo *memo_of(DimCtx *cx) {
   if (!cx->query_memo) {
     cx->query_memo = NEW(cx->arena, struct QueryMemo);
     cx->query_memo->cx = cx;
+    cx->query_memo->key = NEW_ARRAY(cx->arena, uint32_t, MAX_KEY_WORDS);
     cx->query_memo->cap = FIRST_MEMO_SLOTS;
     cx->query_memo->slots = NEW_ARRAY(cx->arena, MemoEntry *, FIRST_MEMO_SLOTS);
   }
@@ -38,9 +45,9 @@ static struct QueryMemo *memo_of(DimCtx *cx) {
 
 /* ---- keys ---- */
 
-static void add_word(struct QueryMemo *memo, uint32_t word) {
-  if (memo->key.len < MAX_KEY_WORDS)
-    VEC_PUSH(memo->cx->arena, memo->key, word);
+static inline void add_word(struct QueryMemo *memo, uint32_t word) {
+  if (memo->key_length < MAX_KEY_WORDS)
+    memo->key[memo->key_length++] = word;
   else
     memo->is_exact = false;
 }
@@ -57,13 +64,16 @@ static uint32_t atom_properties(const Atom *atom) {
   return bits;
 }
 
-static void add_atom(struct QueryMemo *memo, Atom *atom) {
-  if (atom->visit_epoch == memo->epoch) {
-    add_word(memo, atom->memo_index);
-    return;
-  }
+/* Adds the atom with its exponent. */
+static void add_power(struct QueryMemo *memo, Power power) {
+  Atom *atom = power.atom;
+  bool is_new = atom->visit_epoch != memo->epoch;
+  if (is_new)
+    atom->memo_index = memo->atom_count++;
   atom->visit_epoch = memo->epoch;
-  add_word(memo, atom->memo_index = memo->atom_count++);
+  add_word(memo, atom->memo_index << EXPONENT_BITS | power.exp);
+  if (!is_new)
+    return;
   add_word(memo, atom_properties(atom));
   for (uint32_t i = 0; i < atom->arg_count; i++)
     add_polynomial(memo, atom->args[i]);
@@ -71,25 +81,34 @@ static void add_atom(struct QueryMemo *memo, Atom *atom) {
       atom->kind == ATOM_DIV && !dim_is_const(atom->args[1]);
 }
 
+/* Adds the coefficient with the number of powers: most fit in one word. */
+static void add_coefficient(struct QueryMemo *memo, const Term *term) {
+  int64_t coef = term->coef.small;
+  uint32_t count = term->mono->power_count;
+  if (coef == (int8_t)coef && count < LONG_TERM) {
+    add_word(memo, (uint32_t)(uint8_t)coef << 24 | count);
+    return;
+  }
+  add_word(memo, LONG_TERM);
+  add_word(memo, count);
+  add_word(memo, (uint32_t)coef);
+  add_word(memo, (uint32_t)((uint64_t)coef >> 32));
+}
+
 static void add_polynomial(struct QueryMemo *memo, const Dim *d) {
   add_word(memo, d->term_count);
   for (uint32_t i = 0; i < d->term_count && memo->is_exact; i++) {
     const Term *term = &d->terms[i];
-    if (term->coef.limbs)
-      memo->is_exact = false;
-    add_word(memo, (uint32_t)term->coef.small);
-    add_word(memo, (uint32_t)((uint64_t)term->coef.small >> 32));
-    add_word(memo, term->mono->power_count);
-    for (uint32_t j = 0; j < term->mono->power_count; j++) {
-      add_atom(memo, term->mono->powers[j].atom);
-      add_word(memo, term->mono->powers[j].exp);
-    }
+    memo->is_exact = !term->coef.limbs;
+    add_coefficient(memo, term);
+    for (uint32_t j = 0; j < term->mono->power_count; j++)
+      add_power(memo, term->mono->powers[j]);
   }
 }
 
 void memo_key_begin(DimCtx *cx, uint32_t flags) {
   struct QueryMemo *memo = memo_of(cx);
-  memo->key.len = memo->atom_count = 0;
+  memo->key_length = memo->atom_count = 0;
   memo->epoch = dim_next_visit_epoch(cx);
   memo->has_symbolic_divisor = false;
   memo->is_exact = true;
@@ -117,17 +136,16 @@ struct MemoEntry {
 };
 
 static uint32_t key_hash(const struct QueryMemo *memo) {
-  uint64_t h = memo->key.len;
-  for (uint32_t i = 0; i < memo->key.len; i++)
-    h = (h ^ memo->key.at[i]) * 0x9E3779B97F4A7C15u, h ^= h >> 29;
+  uint64_t h = memo->key_length;
+  for (uint32_t i = 0; i < memo->key_length; i++)
+    h = (h ^ memo->key[i]) * 0x9E3779B97F4A7C15u, h ^= h >> 29;
   return (uint32_t)h;
 }
 
 static bool is_current_key(const struct QueryMemo *memo, const MemoEntry *entry,
                            uint32_t hash) {
-  return entry->hash == hash && entry->count == memo->key.len &&
-         !memcmp(entry->words, memo->key.at,
-                 sizeof *entry->words * entry->count);
+  return entry->hash == hash && entry->count == memo->key_length &&
+         !memcmp(entry->words, memo->key, sizeof *entry->words * entry->count);
 }
 
 static void memo_grow(struct QueryMemo *memo) {
@@ -152,15 +170,15 @@ MemoEntry *memo_entry(DimCtx *cx) {
   for (; memo->slots[at]; at = (at + 1) & (memo->cap - 1))
     if (is_current_key(memo, memo->slots[at], hash))
       return memo->slots[at];
-  if (memo->word_count + memo->key.len > MAX_MEMO_WORDS)
+  if (memo->word_count + memo->key_length > MAX_MEMO_WORDS)
     return NULL;
-  size_t size = sizeof *memo->key.at * memo->key.len;
+  size_t size = sizeof *memo->key * memo->key_length;
   MemoEntry *entry = arena_alloc(cx->arena, sizeof *entry + size);
   entry->hash = hash;
-  entry->count = memo->key.len;
-  memcpy(entry->words, memo->key.at, size);
+  entry->count = memo->key_length;
+  memcpy(entry->words, memo->key, size);
   memo->slots[at] = entry;
-  memo->word_count += memo->key.len;
+  memo->word_count += memo->key_length;
   if (++memo->len * 2 > memo->cap)
     memo_grow(memo);
   return entry;

@@ -350,16 +350,11 @@ static void drop_constraint(Checker *c, Constraint **all, uint32_t i) {
   all[i] = NULL;
 }
 
-/* True if an earlier constraint is equal. */
-static bool is_duplicate(const Constraint *k, Constraint *const *others,
-                         Dim *const *slacks, uint32_t self) {
-  for (uint32_t i = 0; i < self; i++)
-    if (others[i] && slacks[i] && others[i]->kind == k->kind &&
-        (!others[i]->sufficient_only || k->sufficient_only) &&
-        others[i]->assumptions == k->assumptions &&
-        dim_equal(slacks[i], slacks[self]))
-      return true;
-  return false;
+/* True if k makes o superfluous: it is the same, under the same conditions. */
+static bool is_same_constraint(const Constraint *k, const Constraint *o) {
+  return k && k->kind == o->kind &&
+         (!k->sufficient_only || o->sufficient_only) &&
+         k->assumptions == o->assumptions;
 }
 
 /* True if the others imply k. slacks[i] is constraint_slack(others[i]). */
@@ -385,17 +380,32 @@ static bool has_symbolic_divisor(Checker *c, const Dim *d) {
 }
 
 enum {
-  MAX_FULL_EFFORT_CONSTRAINTS = 16
-}; /* number of constraints that are tested with full effort */
+  /* number of constraints that are tested with full effort */
+  MAX_FULL_EFFORT_CONSTRAINTS = 16,
+  HASH_BUCKETS = 256,
+};
 
 /* Drops constraints that are equal to earlier ones, so that few are left for
    the full test. */
 static void drop_duplicates(Checker *c, Constraint **all, Dim *const *slacks,
                             uint32_t count) {
-  for (uint32_t i = count; i-- > 0;)
-    if (all[i] && slacks[i] && !all[i]->is_given &&
-        is_duplicate(all[i], all, slacks, i))
+  uint32_t last[HASH_BUCKETS] = {0}; /* of each bucket: 1 + index, or 0 */
+  uint32_t *earlier = NEW_ARRAY(c->arena, uint32_t, count);
+  for (uint32_t i = 0; i < count; i++)
+    if (slacks[i]) {
+      uint32_t *bucket = &last[dim_hash(slacks[i]) % HASH_BUCKETS];
+      earlier[i] = *bucket;
+      *bucket = i + 1;
+    }
+  for (uint32_t i = count; i-- > 0;) {
+    bool found = false;
+    for (uint32_t j = earlier[i]; j && all[i] && !all[i]->is_given && !found;
+         j = earlier[j - 1])
+      found = is_same_constraint(all[j - 1], all[i]) &&
+              dim_equal(slacks[j - 1], slacks[i]);
+    if (found)
       drop_constraint(c, all, i);
+  }
 }
 
 /* Constraints that are assumed while others are tested. */
