@@ -202,6 +202,8 @@ static uint64_t small_gcd(uint64_t a, uint64_t b) {
 }
 
 BigInt bigint_gcd(DimCtx *cx, BigInt a, BigInt b) {
+  if (bigint_is(a, 1) || bigint_is(b, 1))
+    return bigint_of(1);
   a = bigint_abs(cx, a);
   b = bigint_abs(cx, b);
   if (!a.limbs && !b.limbs)
@@ -213,13 +215,6 @@ BigInt bigint_gcd(DimCtx *cx, BigInt a, BigInt b) {
     b = r;
   }
   return a;
-}
-
-uint32_t bigint_hash(BigInt a) {
-  uint64_t h = (uint64_t)a.small * 0x9E3779B97F4A7C15u;
-  for (uint32_t i = 0; a.limbs && i < a.len; i++)
-    h = (h ^ a.limbs[i]) * 0x9E3779B97F4A7C15u;
-  return (uint32_t)(h >> 32) ^ (a.negative ? 0x55u : 0);
 }
 
 static int digit_of(char c) {

@@ -21,7 +21,7 @@ void dim_split_signs(DimCtx *cx, Dim *d, Dim **pos, Dim **neg) {
 /* Rewrites g*a + k >= 0 to a + k/g >= 0. */
 static Dim *tighten_ge(DimCtx *cx, Dim *d) {
   BigInt g = bigint_of(0);
-  for (uint32_t i = 0; i < d->term_count; i++)
+  for (uint32_t i = 0; i < d->term_count && !bigint_is(g, 1); i++)
     if (d->terms[i].mono->power_count)
       g = bigint_gcd(cx, g, d->terms[i].coef);
   if (bigint_cmp(g, bigint_of(1)) <= 0)

@@ -379,7 +379,8 @@ static bool is_unconstrained(DimCtx *cx, const Dim *d) {
     bool any = !dim_atom_nonneg(mono->powers[0].atom);
     up |= any || bigint_sign(d->terms[i].coef) > 0;
     down |= any || bigint_sign(d->terms[i].coef) < 0;
-    g = bigint_gcd(cx, g, d->terms[i].coef);
+    if (!bigint_is(g, 1))
+      g = bigint_gcd(cx, g, d->terms[i].coef);
   }
   return up && down && bigint_is(g, 1);
 }

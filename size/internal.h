@@ -57,7 +57,12 @@ BigInt bigint_mul(DimCtx *cx, BigInt a, BigInt b);
 /* a == q*b + r with 0 <= r < |b|. Requires b != 0. */
 void bigint_divide(DimCtx *cx, BigInt a, BigInt b, BigInt *q, BigInt *r);
 BigInt bigint_gcd(DimCtx *cx, BigInt a, BigInt b); /* >= 0 */
-uint32_t bigint_hash(BigInt a);
+static inline uint32_t bigint_hash(BigInt a) {
+  uint64_t h = (uint64_t)a.small * 0x9E3779B97F4A7C15u;
+  for (uint32_t i = 0; a.limbs && i < a.len; i++)
+    h = (h ^ a.limbs[i]) * 0x9E3779B97F4A7C15u;
+  return (uint32_t)(h >> 32) ^ (a.negative ? 0x55u : 0);
+}
 BigInt bigint_parse(DimCtx *cx, const char *text);
 const char *bigint_text(DimCtx *cx, BigInt a); /* decimal */
 

@@ -142,11 +142,15 @@ Term *dim_term_buffer(DimCtx *cx, uint32_t count) {
   return atoms->term_buffer;
 }
 
-uint32_t dim_monomial_hash(const Monomial *mono) {
+static inline uint32_t monomial_hash(const Monomial *mono) {
   uint32_t h = mono->degree;
   for (uint32_t i = 0; i < mono->power_count; i++)
     h = hash_mix(hash_mix(h, mono->powers[i].atom->hash), mono->powers[i].exp);
   return h;
+}
+
+uint32_t dim_monomial_hash(const Monomial *mono) {
+  return monomial_hash(mono);
 }
 
 static uint32_t saturate_weight(uint64_t n) {
@@ -155,6 +159,7 @@ static uint32_t saturate_weight(uint64_t n) {
 
 static void compute_metadata(Dim *d) {
   uint64_t weight = 0;
+  uint32_t hash = 0;
   for (uint32_t i = 0; i < d->term_count; i++) {
     const Monomial *mono = d->terms[i].mono;
     weight += 1 + d->terms[i].coef.len / 4;
@@ -166,9 +171,10 @@ static void compute_metadata(Dim *d) {
       if (atom->depth > d->depth)
         d->depth = atom->depth;
     }
-    d->hash = hash_mix(hash_mix(d->hash, bigint_hash(d->terms[i].coef)),
-                       dim_monomial_hash(mono));
+    hash = hash_mix(hash_mix(hash, bigint_hash(d->terms[i].coef)),
+                    monomial_hash(mono));
   }
+  d->hash = hash;
   d->weight = saturate_weight(weight);
 }
 
@@ -499,6 +505,13 @@ static bool find_hermite_quotients(DimCtx *cx, const Dim *d, Dim *x, Dim *den,
   return true;
 }
 
+static int64_t count_quotients_by(const Dim *d, int64_t by) {
+  int64_t count = 0, other;
+  for (uint32_t i = 0; i < d->term_count; i++)
+    count += small_quotient(&d->terms[i], &other) && other == by;
+  return count;
+}
+
 /* Hermite's identity: x/2 + (x + 1)/2 is x, and so on for other divisors. */
 static Dim *apply_hermite_identity(DimCtx *cx, Dim *d) {
   enum { MAX_HERMITE_DIVISOR = 16 };
@@ -507,7 +520,7 @@ static Dim *apply_hermite_identity(DimCtx *cx, Dim *d) {
   for (uint32_t i = 0; i < d->term_count; i++) {
     int64_t by;
     const Atom *q = small_quotient(&d->terms[i], &by);
-    if (!q || by > d->term_count)
+    if (!q || count_quotients_by(d, by) < by)
       continue;
     Dim *num = q->args[0];
     Dim *x = dim_sub(cx, num, dim_of_bigint(cx, dim_constant_term(num)));

@@ -119,17 +119,26 @@ static Dim *dim_power(DimCtx *cx, Dim *d, uint32_t exp) {
   }
 }
 
-static Dim *rewrite_term(Rewrite *rw, const Term *term) {
-  const Power *first = term->mono->powers;
-  if (term->mono->degree == 1)
-    return dim_scale(rw->cx, rewrite_atom(rw, first->atom), term->coef);
-  Dim *d = dim_of_bigint(rw->cx, term->coef);
-  for (uint32_t i = 0; i < term->mono->power_count; i++) {
+/* The factor of coef in a term, after rewriting. */
+static Dim *rewrite_monomial(Rewrite *rw, const Monomial *mono) {
+  const Power *first = mono->powers;
+  if (mono->degree == 1)
+    return rewrite_atom(rw, first->atom);
+  Dim *d = NULL;
+  for (uint32_t i = 0; i < mono->power_count; i++) {
     const Power *p = &first[i];
     Dim *by = rewrite_atom(rw, p->atom);
-    d = dim_mul(rw->cx, d, p->exp == 1 ? by : dim_power(rw->cx, by, p->exp));
+    by = p->exp == 1 ? by : dim_power(rw->cx, by, p->exp);
+    d = d ? dim_mul(rw->cx, d, by) : by;
   }
   return d;
+}
+
+/* Writes coef*part to `out`. */
+static void write_scaled(DimCtx *cx, Term *out, BigInt coef, const Dim *part) {
+  memcpy(out, part->terms, part->term_count * sizeof *out);
+  for (uint32_t i = 0; i < part->term_count && !bigint_is(coef, 1); i++)
+    out[i].coef = bigint_mul(cx, out[i].coef, coef);
 }
 
 /* Fast path: most atoms are variables without a solution. */
@@ -158,7 +167,7 @@ static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
   for (uint32_t i = from; i < d->term_count; i++) {
     Dim *part = term_unchanged(rw, &d->terms[i])
                     ? NULL
-                    : rewrite_term(rw, &d->terms[i]);
+                    : rewrite_monomial(rw, d->terms[i].mono);
     parts[i - from] = part;
     max += part ? part->term_count : 1;
   }
@@ -170,7 +179,7 @@ static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
   for (uint32_t i = from; i < d->term_count; i++) {
     const Dim *part = parts[i - from];
     if (part)
-      memcpy(&all[n], part->terms, part->term_count * sizeof *all);
+      write_scaled(rw->cx, &all[n], d->terms[i].coef, part);
     else
       all[n] = d->terms[i];
     n += part ? part->term_count : 1;

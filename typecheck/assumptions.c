@@ -25,7 +25,7 @@ void assumption_load(Checker *c, const Assumption *f) {
    least 1, bounds of divisions by it are left out, since they presuppose
    that. */
 void assumption_load_for(Checker *c, const Assumption *f, Dim *d) {
-  load_chain(c, f, dim_add(c->dims, d, dim_int(c->dims, 1)));
+  load_chain(c, f, f ? dim_add(c->dims, d, dim_int(c->dims, 1)) : NULL);
 }
 
 Assumption *assumption_copy(Checker *c, const Assumption *f,

@@ -84,6 +84,9 @@ static bool may_solve_hole(void *arg, DimVar *v) {
 }
 
 bool constraint_has_final_sizes(Checker *c, const Constraint *k) {
+  if (!dim_has_metas(dim_resolve(c->dims, k->left)) &&
+      !dim_has_metas(dim_resolve(c->dims, k->right)))
+    return true;
   return !dim_var_kinds(c, k->left).meta && !dim_var_kinds(c, k->right).meta;
 }
 
@@ -293,7 +296,8 @@ Verdict solve_size_eq(Checker *c, Constraint *k) {
 }
 
 Verdict solve_size_le(Checker *c, Constraint *k) {
-  Dim *d = dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  Dim *d = dim_sub(c->dims, dim_resolve(c->dims, k->right),
+                   dim_resolve(c->dims, k->left));
   guard_divisors(c, k, d);
   d = dim_simplify_ge(c->dims, d);
   if (dim_has_unknown(d))
