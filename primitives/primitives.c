@@ -23,7 +23,7 @@ const PrimInfo prim_info[PRIM_COUNT] = {
 
 PrimId prim_by_name(const char *name) {
   for (PrimId id = 1; id < PRIM_COUNT; id++)
-    if (strcmp(prim_info[id].name, name) == 0)
+    if (prim_info[id].name[0] == name[0] && !strcmp(prim_info[id].name, name))
       return id;
   return PRIM_NONE;
 }

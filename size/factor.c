@@ -203,7 +203,17 @@ static Dim *replace_product(DimCtx *cx, Dim *d, Dim *product,
   return d;
 }
 
+static bool has_division(const Dim *d) {
+  for (uint32_t i = 0; i < d->term_count; i++)
+    for (uint32_t j = 0; j < d->terms[i].mono->power_count; j++)
+      if (d->terms[i].mono->powers[j].atom->kind == ATOM_DIV)
+        return true;
+  return false;
+}
+
 Dim *dim_cancel_exact_division(DimCtx *cx, Dim *d, Dim *num, Dim *den) {
+  if (!has_division(d))
+    return d;
   Dim *product = dim_mul(cx, den, dim_div(cx, num, den));
   if (product->term_count != 1 || dim_equal(product, num))
     return d;
@@ -235,6 +245,8 @@ bool dim_as_quotient(const Dim *d, Dim **num, Dim **den) {
 
 Dim *dim_eliminate_exact_division(DimCtx *cx, Dim *d, Dim *num, Dim *den) {
   enum { MAX_POWERS = 3 };
+  if (!has_division(d))
+    return d;
   Dim *q = dim_div(cx, num, den), *out = d, *n, *m;
   if (!dim_as_quotient(q, &n, &m))
     return d;

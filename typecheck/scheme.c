@@ -924,6 +924,8 @@ static bool as_known_remainder(Checker *c, const Constraint *k,
 /* d with num - rest instead of den*(num/den) */
 static Dim *cancel_division(DimCtx *cx, Dim *d, const KnownRemainder *r) {
   Dim *exact = dim_cancel_exact_division(cx, d, r->num, r->den);
+  if (exact == d)
+    return d;
   if (dim_is_const(r->rest) && !dim_sign(r->rest))
     return exact;
   Dim *product = dim_mul(cx, r->den, dim_div(cx, r->num, r->den));

@@ -6,7 +6,8 @@
 #include "support/int_math.h"
 
 static Dim *slack(Checker *c, const Constraint *k) {
-  return dim_resolve(c->dims, dim_sub(c->dims, k->right, k->left));
+  return dim_sub(c->dims, dim_resolve(c->dims, k->right),
+                 dim_resolve(c->dims, k->left));
 }
 
 Dim *given_cancel_sizes(Checker *c, Dim *d) {
