@@ -120,8 +120,19 @@ static char *alloc_zero_from(Arena *arena, size_t size, size_t from) {
   return chunk_take(chunk, size, from);
 }
 
-void *arena_alloc(Arena *arena, size_t size) {
+__attribute__((noinline)) static void *alloc_slowly(Arena *arena, size_t size) {
   return alloc_zero_from(arena, size, 0);
+}
+
+void *arena_alloc(Arena *arena, size_t size) {
+  Chunk *chunk = arena->chunks;
+  size_t used = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+  if (!chunk || size > CHUNK_MOST || chunk->size - chunk->used < used ||
+      chunk->used < chunk->dirty)
+    return alloc_slowly(arena, size);
+  char *p = chunk->bytes + chunk->used;
+  chunk->used += used;
+  return p;
 }
 
 char *arena_strndup(Arena *arena, const char *text, size_t len) {

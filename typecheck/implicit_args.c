@@ -364,7 +364,8 @@ static bool solve_call_size(CallSize *s, Dim *d) {
    equation gives instead; the callee checks it. */
 static Dim *without_call_sizes(Checker *c, const SchemeInstance *call, Dim *d) {
   CallSize s = {.c = c, .call = call, .dim = d};
-  find_call_size(&s);
+  if (dim_var_kinds(c, d).existential)
+    find_call_size(&s);
   for (uint32_t i = 0; s.var && i < c->solver.residual.len; i++) {
     const Constraint *k = c->solver.residual.at[i];
     if (k->kind == CN_DIM_EQ && !assumption_has_condition(k->assumptions) &&
