@@ -44,6 +44,12 @@ void dim_replace_solution(DimCtx *cx, DimVar *var, Dim *solution) {
   dim_atom_table(cx)->resolved_generation++;
 }
 
+static void set_resolved_solution(const DimCtx *cx, DimVar *var, Dim *d) {
+  var->resolved = d;
+  var->resolved_generation = cx->atom_table->resolved_generation;
+  var->resolved_solution_count = cx->solution_count;
+}
+
 static Dim *rewrite_var(Rewrite *rw, Atom *atom) {
   if (!rw->resolving) {
     Dim *d = rw->var ? rw->var(rw->arg, atom->var) : NULL;
@@ -57,9 +63,7 @@ static Dim *rewrite_var(Rewrite *rw, Atom *atom) {
       var->resolved_solution_count == rw->cx->solution_count)
     return d;
   d = rewrite(rw, d);
-  var->resolved = d;
-  var->resolved_generation = rw->cx->atom_table->resolved_generation;
-  var->resolved_solution_count = rw->cx->solution_count;
+  set_resolved_solution(rw->cx, var, d);
   return d;
 }
 
@@ -254,12 +258,24 @@ static bool is_sum_of_unsolved(Dim *d) {
   return true;
 }
 
-Dim *dim_resolve(DimCtx *cx, Dim *d) {
+/* The resolved form if no walk is necessary, otherwise NULL. */
+static Dim *resolved_form(const DimCtx *cx, Dim *d) {
   if (!d->has_meta || is_sum_of_unsolved(d))
     return d;
-  Dim *known = resolved_before(cx, d);
-  if (known && d->resolved_solution_count == cx->solution_count)
-    return known;
+  bool current = d->resolved_solution_count == cx->solution_count;
+  return current ? resolved_before(cx, d) : NULL;
+}
+
+Dim *dim_resolve(DimCtx *cx, Dim *d) {
+  Dim *out = resolved_form(cx, d);
+  if (out)
+    return out;
+  DimVar *var = dim_as_var(d);
+  out = var ? resolved_form(cx, cached_solution(cx->atom_table, var)) : NULL;
+  if (out) {
+    set_resolved_solution(cx, var, out);
+    return out;
+  }
   Rewrite rw = {
       .cx = cx, .resolving = true, .epoch = ++dim_atom_table(cx)->epoch};
   return rewrite(&rw, d);

@@ -35,6 +35,20 @@ struct TypePrinter {
               */
 };
 
+/* ---- text: the first pass has none ---- */
+
+static void put(TypePrinter *p, const char *text) {
+  if (!p->reserving)
+    buffer_puts(&p->out, text);
+}
+
+static void put_char(TypePrinter *p, char c) {
+  if (!p->reserving)
+    buffer_putc(&p->out, c);
+}
+
+/* ---- names ---- */
+
 static bool is_name_taken(TypePrinter *p, const char *name) {
   Sym *sym = intern_string(p->c->interner, name);
   return map_get(&p->names->used, sym) ||
@@ -184,7 +198,7 @@ static void put_dim(TypePrinter *p, Dim *d0) {
   const char *text = map_get(&p->sizes, d);
   if (!text)
     map_put(&p->sizes, d, (void *)(text = size_text(p, d)));
-  buffer_puts(&p->out, text);
+  put(p, text);
 }
 
 static void put_shape(TypePrinter *p, const Shape *s);
@@ -193,15 +207,15 @@ static void put_shape(TypePrinter *p, const Shape *s);
 static void put_broadcast_args(TypePrinter *p, const Constraint *k) {
   for (uint32_t i = 0; i < k->broadcast_arg_count; i++) {
     if (i)
-      buffer_puts(&p->out, ", ");
+      put(p, ", ");
     Shape *s = shape_norm(p->c, k->broadcast_args[i]);
     if (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE) {
       name_shape(p, s->axes[0].var);
-      buffer_puts(&p->out, s->axes[0].var->printed_name);
+      put(p, s->axes[0].var->printed_name);
     } else {
-      buffer_putc(&p->out, '[');
+      put_char(p, '[');
       put_shape(p, s);
-      buffer_putc(&p->out, ']');
+      put_char(p, ']');
     }
   }
 }
@@ -225,38 +239,41 @@ static bool put_broadcast(TypePrinter *p, ShapeVar *v) {
     Shape *r = shape_norm(p->c, k->a);
     if (r->len != 1 || r->axes[0].tag != SHAPE_SPLICE || r->axes[0].var != v)
       continue;
-    buffer_puts(&p->out, "...join(");
+    put(p, "...join(");
     p->broadcasts = &inner;
     put_broadcast_args(p, k);
     p->broadcasts = inner.outer;
-    buffer_putc(&p->out, ')');
+    put_char(p, ')');
     return true;
   }
   return false;
 }
 
-static void put_shape(TypePrinter *p, const Shape *s0) {
-  Shape *s = shape_norm(p->c, s0);
+static void put_axes(TypePrinter *p, const Shape *s) {
   for (uint32_t i = 0; i < s->len; i++) {
     if (i)
-      buffer_puts(&p->out, ", ");
+      put(p, ", ");
     switch (s->axes[i].tag) {
     case SHAPE_DIM:
       put_dim(p, s->axes[i].dim);
       break;
     case SHAPE_STAR:
-      buffer_putc(&p->out, '*');
+      put_char(p, '*');
       break;
     case SHAPE_SPLICE:
       if (put_broadcast(p, s->axes[i].var))
         break;
       name_shape(p, s->axes[i].var);
       /* a size or a *: both are one axis */
-      buffer_puts(&p->out, s->axes[i].var->fixed_rank == 1 ? "" : "...");
-      buffer_puts(&p->out, s->axes[i].var->printed_name);
+      put(p, s->axes[i].var->fixed_rank == 1 ? "" : "...");
+      put(p, s->axes[i].var->printed_name);
       break;
     }
   }
+}
+
+static void put_shape(TypePrinter *p, const Shape *s) {
+  put_axes(p, shape_norm(p->c, s));
 }
 
 /* Prints a shape as an argument of shape(...) or axis(...).  There a single
@@ -266,13 +283,13 @@ static void put_shape_arg(TypePrinter *p, const Shape *s0) {
   if (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE &&
       s->axes[0].var->fixed_rank != 1) {
     name_shape(p, s->axes[0].var);
-    buffer_puts(&p->out, s->axes[0].var->printed_name);
+    put(p, s->axes[0].var->printed_name);
   } else if (s->len == 1 && s->axes[0].tag == SHAPE_DIM) {
     put_dim(p, s->axes[0].dim);
   } else {
-    buffer_putc(&p->out, '[');
+    put_char(p, '[');
     put_shape(p, s);
-    buffer_putc(&p->out, ']');
+    put_char(p, ']');
   }
 }
 
@@ -299,11 +316,11 @@ static Dtype printed_dtype(const TypePrinter *p, const ElemVar *e) {
 static void put_elem(TypePrinter *p, ElemVar *e) {
   e = elem_root(e);
   if (printed_dtype(p, e) != DT_NONE) {
-    buffer_puts(&p->out, dtype_info[printed_dtype(p, e)].name);
+    put(p, dtype_info[printed_dtype(p, e)].name);
     return;
   }
   name_elem(p, e);
-  buffer_puts(&p->out, e->printed_name);
+  put(p, e->printed_name);
 }
 
 static void put_tensor(TypePrinter *p, Type *t) {
@@ -312,78 +329,77 @@ static void put_tensor(TypePrinter *p, Type *t) {
   if (!s->len && printed_dtype(p, e) == DT_I64) {
     Dim *d = ty_singleton(p->c, t);
     if (!d || dim_divides_by_zero(p->c->dims, d)) {
-      buffer_puts(&p->out, "int");
+      put(p, "int");
       return;
     }
-    buffer_puts(&p->out, "dim(");
+    put(p, "dim(");
     put_dim(p, d);
-    buffer_putc(&p->out, ')');
+    put_char(p, ')');
     return;
   }
   put_elem(p, e);
   if (s->len || printed_dtype(p, e) == DT_NONE) {
-    buffer_putc(&p->out, '[');
-    put_shape(p, s);
-    buffer_putc(&p->out, ']');
+    put_char(p, '[');
+    put_axes(p, s);
+    put_char(p, ']');
   }
 }
 
 static void put_fun(TypePrinter *p, Type *t, int prec) {
   if (prec > PREC_FUN)
-    buffer_putc(&p->out, '(');
+    put_char(p, '(');
   if (t->fun.label)
     buffer_printf(&p->out, "%c%s:", t->fun.optional ? '?' : '~',
                   t->fun.label->text);
   put_type(p, t->fun.param, PREC_TUPLE);
-  buffer_puts(&p->out,
-              effect_root(t->fun.effect)->tag == EF_IMPURE ? " ->! " : " -> ");
+  put(p, effect_root(t->fun.effect)->tag == EF_IMPURE ? " ->! " : " -> ");
   put_type(p, t->fun.result, PREC_FUN);
   if (prec > PREC_FUN)
-    buffer_putc(&p->out, ')');
+    put_char(p, ')');
 }
 
 static void put_record(TypePrinter *p, Type *t) {
-  buffer_putc(&p->out, '{');
+  put_char(p, '{');
   bool first = true;
   while (t && t->tag == TY_RECORD) {
     for (uint32_t i = 0; i < t->count; i++) {
-      buffer_puts(&p->out, first ? "" : ", ");
-      buffer_puts(&p->out, t->record.labels[i]->text);
-      buffer_puts(&p->out, " : ");
+      put(p, first ? "" : ", ");
+      put(p, t->record.labels[i]->text);
+      put(p, " : ");
       put_type(p, t->args[i], PREC_FUN);
       first = false;
     }
     t = t->record.rest ? ty_norm(p->c, t->record.rest) : NULL;
   }
   if (t)
-    buffer_puts(&p->out, first ? "..." : ", ...");
-  buffer_putc(&p->out, '}');
+    put(p, first ? "..." : ", ...");
+  put_char(p, '}');
 }
 
 static void put_datatype(TypePrinter *p, Type *t) {
   if (t->count == 1) {
     put_type(p, t->args[0], PREC_POST);
-    buffer_putc(&p->out, ' ');
+    put_char(p, ' ');
   } else if (t->count > 1) {
-    buffer_putc(&p->out, '(');
+    put_char(p, '(');
     for (uint32_t i = 0; i < t->count; i++) {
       if (i)
-        buffer_puts(&p->out, ", ");
+        put(p, ", ");
       put_type(p, t->args[i], PREC_FUN);
     }
-    buffer_puts(&p->out, ") ");
+    put(p, ") ");
   }
   if (t->data.type->module && t->data.type->module->len)
     buffer_printf(&p->out, "%s.", t->data.type->module->text);
-  buffer_puts(&p->out, t->data.type->name->text);
+  put(p, t->data.type->name->text);
   if (t->data.type->dim_arity) {
-    buffer_putc(&p->out, '[');
+    put_char(p, '[');
     for (uint32_t i = 0; i < t->data.type->dim_arity; i++) {
       if (i)
-        buffer_puts(&p->out, ", ");
+        put(p, ", ");
       put_dim(p, t->data.dims[i]);
     }
-    buffer_putc(&p->out, ']');
+    put_char(p, ']');
   }
 }
 
@@ -391,27 +407,27 @@ static void put_call(TypePrinter *p, const char *name, Shape **args, int n) {
   buffer_printf(&p->out, "%s(", name);
   for (int i = 0; i < n; i++) {
     if (i)
-      buffer_puts(&p->out, ", ");
+      put(p, ", ");
     put_shape_arg(p, args[i]);
   }
-  buffer_putc(&p->out, ')');
+  put_char(p, ')');
 }
 
 static void put_type(TypePrinter *p, Type *t, int prec) {
   t = ty_norm(p->c, t);
   if (t->alias) {
-    buffer_puts(&p->out, t->alias->text);
+    put(p, t->alias->text);
     for (uint32_t i = 0; i < t->alias_count; i++) {
-      buffer_puts(&p->out, i ? ", " : "[");
+      put(p, i ? ", " : "[");
       put_dim(p, t->alias_dims[i]);
     }
-    buffer_puts(&p->out, t->alias_count ? "]" : "");
+    put(p, t->alias_count ? "]" : "");
     return;
   }
   switch (t->tag) {
   case TY_VAR:
     name_ty(p, t->var);
-    buffer_puts(&p->out, t->var->printed_name);
+    put(p, t->var->printed_name);
     return;
   case TY_TENSOR:
     put_tensor(p, t);
@@ -421,18 +437,18 @@ static void put_type(TypePrinter *p, Type *t, int prec) {
     return;
   case TY_TUPLE:
     if (!t->count) {
-      buffer_puts(&p->out, "unit");
+      put(p, "unit");
       return;
     }
     if (prec > PREC_TUPLE)
-      buffer_putc(&p->out, '(');
+      put_char(p, '(');
     for (uint32_t i = 0; i < t->count; i++) {
       if (i)
-        buffer_puts(&p->out, " * ");
+        put(p, " * ");
       put_type(p, t->args[i], PREC_POST);
     }
     if (prec > PREC_TUPLE)
-      buffer_putc(&p->out, ')');
+      put_char(p, ')');
     return;
   case TY_RECORD:
     put_record(p, t);
@@ -445,9 +461,9 @@ static void put_type(TypePrinter *p, Type *t, int prec) {
       put_call(p, "shape", &t->shape, 1);
       return;
     }
-    buffer_puts(&p->out, "shape(");
+    put(p, "shape(");
     put_shape(p, t->shape);
-    buffer_putc(&p->out, ')');
+    put_char(p, ')');
     return;
   case TY_AXIS:
     put_call(p, "axis", t->axis, 3);
@@ -456,18 +472,18 @@ static void put_type(TypePrinter *p, Type *t, int prec) {
     put_call(p, "keep", t->axis, 2);
     return;
   case TY_LIFT:
-    buffer_puts(&p->out, "lift(");
+    put(p, "lift(");
     put_dim(p, t->lift.dim);
-    buffer_puts(&p->out, ", ");
+    put(p, ", ");
     put_type(p, t->lift.type, PREC_FUN);
-    buffer_putc(&p->out, ')');
+    put_char(p, ')');
     return;
   case TY_CAST:
-    buffer_putc(&p->out, '(');
+    put_char(p, '(');
     put_type(p, t->cast.type, PREC_FUN);
-    buffer_puts(&p->out, ", ");
+    put(p, ", ");
     put_elem(p, t->cast.elem);
-    buffer_puts(&p->out, ") cast");
+    put(p, ") cast");
     return;
   }
 }
@@ -476,9 +492,9 @@ static void put_type(TypePrinter *p, Type *t, int prec) {
 
 static void put_relation(TypePrinter *p, Dim *a, const char *op, Dim *b) {
   put_dim(p, a);
-  buffer_putc(&p->out, ' ');
-  buffer_puts(&p->out, op);
-  buffer_putc(&p->out, ' ');
+  put_char(p, ' ');
+  put(p, op);
+  put_char(p, ' ');
   put_dim(p, b);
 }
 
@@ -514,7 +530,7 @@ static bool put_remainder(TypePrinter *p, Dim *d) {
     dim_print(c->dims, &text, part[i]);
     bool alone = !strpbrk(text.text, i ? " */" : " ");
     buffer_printf(&p->out, alone ? "%s" : "(%s)", text.text);
-    buffer_puts(&p->out, i ? " == " : " % ");
+    put(p, i ? " == " : " % ");
   }
   buffer_printf(&p->out, "%" PRId64,
                 dim_equal(rest, remainder) ? -offset : offset);
@@ -570,9 +586,9 @@ static void put_broadcast_result(TypePrinter *p, const Constraint *k) {
   Shape *s = shape_norm(p->c, k->a);
   if (s->len == 1 && s->axes[0].tag == SHAPE_SPLICE)
     return;
-  buffer_puts(&p->out, " == [");
+  put(p, " == [");
   put_shape(p, s);
-  buffer_putc(&p->out, ']');
+  put_char(p, ']');
 }
 
 typedef struct UnnamedSearch {
@@ -608,16 +624,16 @@ static void put_constraint(TypePrinter *p, Constraint *k) {
     put_relation(p, k->left, "!=", k->right);
     break;
   case CN_SHAPE_EQ:
-    buffer_putc(&p->out, '[');
+    put_char(p, '[');
     put_shape(p, k->a);
-    buffer_puts(&p->out, "] == [");
+    put(p, "] == [");
     put_shape(p, k->b);
-    buffer_putc(&p->out, ']');
+    put_char(p, ']');
     break;
   case CN_BROADCAST:
-    buffer_puts(&p->out, "join(");
+    put(p, "join(");
     put_broadcast_args(p, k);
-    buffer_putc(&p->out, ')');
+    put_char(p, ')');
     put_broadcast_result(p, k);
     break;
   case CN_KEEP:
@@ -628,7 +644,7 @@ static void put_constraint(TypePrinter *p, Constraint *k) {
   for (Assumption *f = k->assumptions; f; f = f->outer) {
     if (!p->reserving && !is_visible_condition(p, f))
       continue;
-    buffer_puts(&p->out, first ? " if " : " && ");
+    put(p, first ? " if " : " && ");
     first = false;
     Dim *zero = dim_int(p->c->dims, 0);
     if (f->relation != ASSUME_GE) {
@@ -737,8 +753,8 @@ static bool put_class(TypePrinter *p, const PrintedVars *r, uint32_t first,
   for (uint32_t i = first; name && i < r->elems.len; i++) {
     if (printed_elem_class(r->elems.at[i]) != name)
       continue;
-    buffer_puts(&p->out, begun || any ? ", " : " given ");
-    buffer_puts(&p->out, r->elems.at[i]->printed_name);
+    put(p, begun || any ? ", " : " given ");
+    put(p, r->elems.at[i]->printed_name);
     begun = true;
   }
   if (begun)
@@ -758,7 +774,7 @@ static void put_given(TypePrinter *p, Type *t) {
     if (k->sufficient_only ||
         (k->kind == CN_BROADCAST && broadcast_occurs_in_type(p, k, t)))
       continue; /* merely sufficient: callers need not ensure it */
-    buffer_puts(&p->out, any ? ", " : " given ");
+    put(p, any ? ", " : " given ");
     any = true;
     put_constraint(p, k);
   }
