@@ -337,13 +337,44 @@ static void add_dense(FourierMotzkin *fm, const int64_t *dense, int sign) {
   row_add(fm);
 }
 
-static bool fm_solve(FourierMotzkin *fm, int64_t **rows, bool *eqs,
-                     uint32_t count) {
-  if (!eliminate_equations(fm, rows, eqs, count))
+/* Adds an inequality.  Its entries are few, and in any order. */
+static void add_sparse(FourierMotzkin *fm, const SparseRow *from) {
+  Row *row = fm->spare_row;
+  row->constant = from->constant;
+  row->count = from->count;
+  for (uint32_t i = 0; i < from->count; i++) {
+    RowEntry entry = from->entries[i];
+    uint32_t at = i;
+    for (; at && row->entries[at - 1].column > entry.column; at--)
+      row->entries[at] = row->entries[at - 1];
+    row->entries[at] = entry;
+  }
+  row_add(fm);
+}
+
+/* Rows with equations: these are eliminated in dense rows. */
+static bool fm_solve_equations(FourierMotzkin *fm, const SparseRow *const *rows,
+                               uint32_t count) {
+  int64_t **dense = scratch_alloc(fm->scratch, sizeof *dense * count);
+  bool *eqs = scratch_alloc(fm->scratch, sizeof *eqs * count);
+  for (uint32_t i = 0; i < count; i++) {
+    dense[i] = scratch_alloc(fm->scratch, sizeof **dense * (fm->columns + 1));
+    densify(dense[i], rows[i], fm->columns);
+    eqs[i] = rows[i]->eq;
+  }
+  if (!eliminate_equations(fm, dense, eqs, count))
     return true;
   for (uint32_t i = 0; i < count && !fm->infeasible; i++)
     for (int sign = 1; sign >= (eqs[i] ? -1 : 1); sign -= 2)
-      add_dense(fm, rows[i], sign);
+      add_dense(fm, dense[i], sign);
+  return fm_run(fm);
+}
+
+static bool fm_solve_inequalities(FourierMotzkin *fm,
+                                  const SparseRow *const *rows,
+                                  uint32_t count) {
+  for (uint32_t i = 0; i < count && !fm->infeasible; i++)
+    add_sparse(fm, rows[i]);
   return fm_run(fm);
 }
 
@@ -358,14 +389,11 @@ bool fm_infeasible(Scratch *scratch, uint32_t columns,
   fm.hash_table = scratch_alloc(scratch, sizeof *fm.hash_table * FM_HASH_SLOTS);
   fm.spare_row = scratch_alloc(scratch, row_size(columns));
   fm_clear(&fm);
-  int64_t **dense = scratch_alloc(scratch, sizeof *dense * (count + 1));
-  bool *eqs = scratch_alloc(scratch, sizeof *eqs * (count + 1));
-  for (uint32_t i = 0; i < count; i++) {
-    dense[i] = scratch_alloc(scratch, sizeof **dense * (columns + 1));
-    densify(dense[i], rows[i], columns);
-    eqs[i] = rows[i]->eq;
-  }
-  bool infeasible = fm_solve(&fm, dense, eqs, count);
+  bool any_equation = false;
+  for (uint32_t i = 0; i < count; i++)
+    any_equation |= rows[i]->eq;
+  bool infeasible = any_equation ? fm_solve_equations(&fm, rows, count)
+                                 : fm_solve_inequalities(&fm, rows, count);
   scratch_release(scratch, mark);
   return infeasible;
 }
