@@ -298,21 +298,24 @@ static void eliminate_pair(FourierMotzkin *fm, const Row *below, int64_t q,
 }
 
 static void eliminate_column(FourierMotzkin *fm, uint32_t column) {
-  uint32_t count = fm->count, slot;
+  uint32_t count = fm->count, above_count = 0, slot;
   const Row **old = scratch_alloc(fm->scratch, sizeof *old * (count + 1));
+  uint32_t *above = scratch_alloc(fm->scratch, sizeof *above * (count + 1));
   int64_t *coefs = scratch_alloc(fm->scratch, sizeof *coefs * (count + 1));
   memcpy(old, fm->rows, sizeof *old * count);
   fm_clear(fm);
   for (uint32_t i = 0; i < count; i++) {
     coefs[i] = coef_of(old[i], column);
+    if (coefs[i] < 0)
+      above[above_count++] = i;
     if (!coefs[i] && row_find(fm, old[i], 1, &slot) == UINT32_MAX)
       insert_row(fm, old[i], slot);
   }
   for (uint32_t i = 0; i < count && !fm->infeasible && !fm->gave_up; i++)
-    for (uint32_t j = 0;
-         coefs[i] > 0 && j < count && !fm->infeasible && !fm->gave_up; j++)
-      if (coefs[j] < 0)
-        eliminate_pair(fm, old[i], coefs[i], old[j], coefs[j]);
+    for (uint32_t k = 0;
+         coefs[i] > 0 && k < above_count && !fm->infeasible && !fm->gave_up;
+         k++)
+      eliminate_pair(fm, old[i], coefs[i], old[above[k]], coefs[above[k]]);
 }
 
 static bool fm_run(FourierMotzkin *fm) {
