@@ -507,7 +507,7 @@ void dim_visit(TypeVisitor *v, Dim *d) {
   if (var)
     visit_dimvar(v, var);
   else
-    dim_each_var(d, visit_dimvar, visit_shapevar, v);
+    dim_each_var(d, v->dim ? visit_dimvar : NULL, visit_shapevar, v);
 }
 
 void shape_visit(TypeVisitor *v, const Shape *s) {
