@@ -147,8 +147,8 @@ Witness *witness_new(DimCtx *cx, const PolyConstraint *at, uint32_t count);
 
 /* ---- query_memo.c ---- */
 
-/* The key of a query: flags and polynomials.  Queries with equal keys have equal
-   answers. */
+/* The key of a query: flags and polynomials.  Equal keys have equal
+   verdicts. */
 void memo_key_begin(DimCtx *cx, uint32_t flags);
 void memo_key_add(DimCtx *cx, const Dim *d, uint32_t flags);
 /* True if a polynomial of the key has a divisor that is not a number. */
