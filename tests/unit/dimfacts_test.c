@@ -496,6 +496,36 @@ static void test_many_facts(void **state) {
                      ENTAILED);
 }
 
+/* Queries that differ only in the names of variables have one verdict.  Others
+   have their own: v may be negative. */
+static void test_renamed_queries(void **state) {
+  (void)state;
+  static const struct {
+    const char *facts, *claim;
+    Verdict want;
+  } table[] = {
+      {"n <= m", "m*k - n*k", ENTAILED},
+      {"h <= s", "s*b - h*b", ENTAILED},
+      {"n <= m", "m*v - n*v", UNDECIDED},
+      {"m <= n", "m*k - n*k", UNDECIDED},
+      {"n <= m", "m*k - n*k - 1", UNDECIDED},
+      {"n + 1 <= m", "m*k - n*k - 1", UNDECIDED},
+      {"n + 1 <= m, 1 <= k", "m*k - n*k - 1", ENTAILED},
+      {"h + 1 <= s", "s*b - h*b - 1", UNDECIDED},
+      {"", "v/m", UNDECIDED},
+      {"3 <= v", "v/m", ENTAILED},
+      {"", "v/k", UNDECIDED},
+  };
+  for (int twice = 0; twice < 2; twice++)
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+      assumptions_backtrack(w->facts, 0);
+      facts_of(table[i].facts);
+      Verdict got = dim_check_ge0(w->facts, read_dim(table[i].claim), false);
+      if (got != table[i].want)
+        fail_msg("%s: %s is %d", table[i].facts, table[i].claim, (int)got);
+    }
+}
+
 /* A query whose substitution grows too large is undecided, without an error. */
 static void test_limit_in_query(void **state) {
   (void)state;
@@ -527,6 +557,7 @@ int main(void) {
       TEST(test_witness),
       TEST(test_random_witness),
       TEST(test_many_facts),
+      TEST(test_renamed_queries),
       TEST(test_limit_in_query),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
