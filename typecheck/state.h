@@ -66,6 +66,7 @@ struct ElemVar { /* element type: fixed (dtype), or a variable */
   uint32_t level, id;
   bool skolem;
   Sym *name;
+  Span origin;   /* the annotation that names it, or none */
   ElemVar *link; /* solution of a meta */
   const char *printed_name;
   const UnfitNumber *unfit; /* numbers of this element type that some element
