@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "support/buffer.h"
+#include "support/file_open.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,10 +16,12 @@ static bool write_failed(const char *path) {
 }
 
 static bool read_file(const char *path, Buffer *text) {
-  FILE *in = fopen(path, "rb");
+  int fd = file_open_stream(path);
+  FILE *in = fd < 0 ? NULL : fdopen(fd, "rb");
   bool ok = in && read_program(in, text);
   if (!ok)
-    fprintf(stderr, "axon fmt: cannot read %s: %s\n", path, strerror(errno));
+    fprintf(stderr, "axon fmt: cannot read %s: %s\n", path,
+            file_open_error(errno));
   if (in)
     fclose(in);
   return ok;

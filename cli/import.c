@@ -4,10 +4,10 @@
 #include "support/arena_text.h"
 #include "support/buffer.h"
 #include "support/diag.h"
+#include "support/file_open.h"
 #include "support/source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -53,12 +53,8 @@ static const char *folder_of(Arena *arena, const char *path) {
 }
 
 static bool map_file(const char *path, ModelFile *out) {
-  struct stat info;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  bool ok = fd >= 0 && fstat(fd, &info) == 0;
-  if (ok && S_ISDIR(info.st_mode))
-    errno = EISDIR, ok = false;
-  out->len = ok ? (size_t)info.st_size : 0;
+  int fd = file_open_regular(path, &out->len);
+  bool ok = fd >= 0;
   if (ok && out->len > 0) {
     out->bytes = mmap(NULL, out->len, PROT_READ, MAP_PRIVATE, fd, 0);
     ok = out->bytes != MAP_FAILED;
@@ -166,7 +162,7 @@ static int read_model(Arena *arena, const Options *o, const char *path,
   if (status >= 0)
     return status;
   if (!map_file(path, &file))
-    return fail(path, strerror(errno), NULL);
+    return fail(path, file_open_error(errno), NULL);
   if (!onnx_import(arena, file.bytes, file.len, request, out, &fault))
     status = fail(path, fault.message, fault.help);
   if (file.bytes)

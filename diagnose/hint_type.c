@@ -391,7 +391,13 @@ static bool hint_type_variable(Checker *c, Diag *d, const ElemVar *is,
   if (!wanted->skolem || !wanted->name)
     return false;
   const char *name = wanted->name->text;
-  if (is->skolem && is->name)
+  if (error_are_namesakes(is, wanted))
+    d->help = arena_printf(
+        c->arena,
+        "annotate all parameters and the results of both functions, with the "
+        "class of %s after `given`: then each function has its own %s",
+        name, name);
+  else if (is->skolem && is->name)
     d->help = arena_printf(
         c->arena, "%s and %s may be different types: write %s for both",
         is->name->text, name, name);

@@ -38,6 +38,8 @@ Diag *error_inner_sizes(Checker *c, Span span, const char *left,
 Diag *error_sizes_differ(Checker *c, const Origin *o, const char *found,
                          const char *expected);
 bool error_is_tensor(Type *t);
+/* True for element types of different annotations that have one name. */
+bool error_are_namesakes(const ElemVar *x, const ElemVar *y);
 /* NULL if t is not a tensor. */
 Shape *error_shape(Checker *c, Type *t);
 /* Finds the only axis along which two shapes differ, as its position in each.

@@ -31,11 +31,20 @@ static const char *valueless_text(Checker *c, Type *t) {
              : ty_text(c, ty_forget_singletons(c, t));
 }
 
+bool error_are_namesakes(const ElemVar *x, const ElemVar *y) {
+  return x->skolem && y->skolem && x->name && x->name == y->name;
+}
+
 static void elem_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   ElemVar *g = elem_root(actual->tensor.elem),
           *w = elem_root(expected->tensor.elem);
-  Diag *d = error_at(c, 308, o->span, "%s is %s; expected %s",
-                     error_subject(c, o), elem_text(g), elem_text(w));
+  bool namesakes = error_are_namesakes(g, w);
+  Diag *d =
+      error_at(c, 308, o->span, "%s is %s; expected %s%s", error_subject(c, o),
+               elem_text(g), namesakes ? "another " : "", elem_text(w));
+  if (namesakes)
+    diag_add_label(c->arena, d, w->origin,
+                   arena_printf(c->arena, "the other %s", w->name->text));
   d->primary_label = valueless_text(c, actual);
   hint_elem_type(c, d, actual, expected, o);
   if (o->prim == PRIM_NONE)

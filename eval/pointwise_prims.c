@@ -77,7 +77,7 @@ static Value map_nodes(Eval *vm, PrimId op, Dtype to, const Value *args,
 }
 
 static Dtype result_dtype(PrimId op, const Scalar *args) {
-  return prim_gives_bool(op) ? DT_BOOL : args[op == PRIM_SELECT].dtype;
+  return prim_result_dtype(op, args[op == PRIM_SELECT].dtype);
 }
 
 /* True if an i64 wrapped around in the computation of this result.  Quotients

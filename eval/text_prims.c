@@ -3,6 +3,7 @@
 #include "eval/internal.h"
 #include "runtime/replace.h"
 #include "support/buffer.h"
+#include "support/file_open.h"
 #include "support/flag.h"
 #include "support/utf8.h"
 
@@ -207,7 +208,7 @@ NORETURN static void fail_path(Eval *vm, const char *path, const char *what) {
   vm_fail_at(vm, (Span){0}, 508,
              error == ENOENT ? "paths are relative to the working directory"
                              : NULL,
-             "%s cannot be %s: %s", path, what, strerror(error));
+             "%s cannot be %s: %s", path, what, file_open_error(error));
 }
 
 /* Takes the buffer. */
@@ -244,7 +245,7 @@ PRIM(prim_read_text) {
   vm_check_effect_allowed(vm, "read_text");
   vm_check_no_nul(vm, args[0]);
   const char *path = AS_STRING(args[0])->text;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = file_open_stream(path);
   if (fd < 0)
     fail_path(vm, path, "read");
   Buffer out = {0};

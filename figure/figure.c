@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "figure/internal.h"
 #include "runtime/replace.h"
+#include "support/file_open.h"
 #include "support/trap.h"
 
 #include <errno.h>
@@ -77,8 +78,7 @@ static bool write_bytes(const char *path, const void *at, size_t len,
                         Fault *fault) {
   if (replace_file(path, 0666, at, len))
     return true;
-  fault_set(fault, "cannot write \"%.200s\": %s", path,
-            errno == EINVAL ? "it is not a regular file" : strerror(errno));
+  fault_set(fault, "cannot write \"%.200s\": %s", path, file_open_error(errno));
   return false;
 }
 

@@ -1,11 +1,11 @@
 /* Constants: tensors of the file, and integers known as polynomials. */
 #include "onnx/internal.h"
+#include "support/file_open.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_KNOWN = 4096, MAX_LITERAL = 16 };
 
@@ -73,15 +73,12 @@ static void read_external(Importer *im, const TensorMessage *m, Tensor *t,
                 "folder of the model");
   const char *path =
       arena_printf(im->arena, "%s/%s", im->request->source_dir, place);
-  struct stat info;
-  bool exists = stat(path, &info) == 0;
-  bool is_file = exists && S_ISREG(info.st_mode);
-  FILE *in = is_file ? fopen(path, "rb") : NULL;
+  int fd = file_open_regular(path, NULL);
+  FILE *in = fd < 0 ? NULL : fdopen(fd, "rb");
   if (!in)
     import_fail(im, "external data must lie beside the model",
                 "%s, which holds data of the model, cannot be read: %s", path,
-                exists && !is_file ? "it is not a regular file"
-                                   : strerror(errno));
+                file_open_error(errno));
   long start = offset ? strtol(offset, NULL, 10) : 0;
   bool ok = start >= 0 && fseek(in, start, SEEK_SET) == 0 &&
             fread(t->data, 1, bytes, in) == bytes;

@@ -257,15 +257,24 @@ static int64_t axis_attribute(Importer *im, const char *name, uint32_t i) {
   return i < count ? all[i] : 0;
 }
 
+/* The size of axis k of v, which all scanned values share. */
+static void require_length(Importer *im, Dim **length, const Value *v,
+                           uint32_t k) {
+  if (k >= v->shape.rank)
+    import_fail(im, NULL, "an input has %u axes, not at least %u",
+                v->shape.rank, k + 1);
+  if (*length && !dim_equal(*length, v->shape.dims[k]))
+    import_fail(im, NULL, "its inputs have different lengths");
+  *length = v->shape.dims[k];
+}
+
 /* Scanned input k: its elements are a parameter of the body. */
 static const char *scanned_items(Importer *im, const LoopBody *l, uint32_t k,
                                  Dim **length, const char **parameter) {
   Value *v = input(im, l->states + k), item = *v;
   uint32_t axis =
       normal_axis(im, axis_attribute(im, "scan_input_axes", k), v->shape.rank);
-  if (*length && !dim_equal(*length, v->shape.dims[axis]))
-    import_fail(im, NULL, "its inputs have different lengths");
-  *length = v->shape.dims[axis];
+  require_length(im, length, v, axis);
   item.shape.rank--;
   for (uint32_t a = axis; a < item.shape.rank; a++)
     item.shape.dims[a] = item.shape.dims[a + 1];
@@ -295,30 +304,134 @@ static void define_stacked(Importer *im, const LoopBody *l, const char **names,
   }
 }
 
-void onnx_scan(Importer *im, const char *how) {
+/* Imports the body.  Returns a call of `scan`. */
+static const char *scan_text(Importer *im, LoopBody *l, const char *state,
+                             const char *item, const char *start,
+                             const char *items) {
+  Statements outer = open_block(im);
+  const char *results = import_iteration(im, l);
+  const char *body = close_block(
+      im, &outer, text(im, "(%s, %s)", tuple(im, l->states, l->next), results));
+  const char *scan =
+      text(im, "scan (fn %s %s => %s) %s %s", state, item, body, start, items);
+  return l->results ? scan : text(im, "fst (%s)", scan);
+}
+
+/* The loop of a node whose states are inputs from first_input on. */
+static LoopBody scan_body(Importer *im, uint32_t first_input,
+                          uint32_t *item_count) {
   int64_t count = attr_int(im, "num_scan_inputs", 0);
-  (void)how;
-  if (count < 1 || count > input_count(im))
+  uint32_t inputs = input_count(im);
+  inputs = inputs < first_input ? 0 : inputs - first_input;
+  if (count < 1 || count > inputs)
     import_fail(im, NULL, "`num_scan_inputs` does not fit its inputs");
-  LoopBody l = loop_body(im, 0, input_count(im) - (uint32_t)count, 0);
-  if (l.graph->n_input != input_count(im))
+  LoopBody l = loop_body(im, first_input, inputs - (uint32_t)count, 0);
+  if (l.graph->n_input != inputs)
     import_fail(im, NULL, "its body has another number of inputs");
+  *item_count = (uint32_t)count;
+  return l;
+}
+
+/* One sequence of a batch. */
+static Value without_leading_axes(const Value *v, uint32_t count) {
+  Value item = *v;
+  item.shape.rank -= count;
+  for (uint32_t a = 0; a < item.shape.rank; a++)
+    item.shape.dims[a] = v->shape.dims[a + count];
+  return item;
+}
+
+/* The names of the loop's values in a function of one sequence. */
+typedef struct Sequence {
+  const char *states, *state_batch; /* parameter; argument */
+  const char *items, *item_batch;
+  const char *item, *scanned; /* parameter and argument of the iteration */
+  Value **state;              /* with the axis of the batch */
+  Dim *batch, *length;
+} Sequence;
+
+static void put_sequence_states(Importer *im, LoopBody *l, Sequence *s) {
+  const char **names = MAKE_ARRAY(im->arena, const char *, l->states + 1);
+  s->state_batch = start_texts(im, l);
+  s->state = MAKE_ARRAY(im->arena, Value *, l->states + 1);
+  for (uint32_t i = 0; i < l->states; i++) {
+    s->state[i] = l->state[i];
+    require_length(im, &s->batch, l->state[i], 0);
+    l->state[i] = MAKE(im->arena, Value);
+    *l->state[i] = without_leading_axes(s->state[i], 1);
+    names[i] = make_identifier(im, "start", "start", 20);
+  }
+  s->states = tuple(im, l->states, names);
+}
+
+static void put_sequence_items(Importer *im, const LoopBody *l, Sequence *s,
+                               uint32_t count, uint32_t first_input) {
+  const char **names = MAKE_ARRAY(im->arena, const char *, count);
+  const char **batches = MAKE_ARRAY(im->arena, const char *, count);
+  const char **items = MAKE_ARRAY(im->arena, const char *, count);
+  const char **scanned = MAKE_ARRAY(im->arena, const char *, count);
+  for (uint32_t k = 0; k < count; k++) {
+    Value *v = input(im, first_input + l->states + k);
+    require_length(im, &s->batch, v, 0);
+    require_length(im, &s->length, v, 1);
+    Value item = without_leading_axes(v, 2);
+    items[k] = bind_parameter(im, l->graph, l->states + k, &item)->text;
+    names[k] = make_identifier(im, "items", "items", 20);
+    batches[k] = ref(im, v);
+    scanned[k] = axis_attribute(im, "directions", k)
+                     ? text(im, "(reverse ~axis:0 %s)", names[k])
+                     : names[k];
+  }
+  s->items = tuple(im, count, names);
+  s->item_batch = tuple(im, count, batches);
+  s->item = tuple(im, count, items);
+  s->scanned = tuple(im, count, scanned);
+}
+
+/* Opset 8: each value has an axis of a batch in front, and the first input has
+ * the lengths of the sequences. */
+static void import_batched_scan(Importer *im) {
+  uint32_t count;
+  Sequence s = {0};
+  if (has_input(im, 0))
+    import_fail(im, NULL, "sequences of different lengths are not supported");
+  LoopBody l = scan_body(im, 1, &count);
+  put_sequence_states(im, &l, &s);
+  const char *state = state_parameters(im, &l, 0);
+  put_sequence_items(im, &l, &s, count, 1);
+  const char *scan =
+      scan_text(im, &l, state, s.item, l.states ? s.states : "()", s.scanned);
+  const char *all =
+      l.states
+          ? text(im, "map (fn (%s, %s) => %s) (%s, %s)", s.states, s.items,
+                 scan, s.state_batch, s.item_batch)
+          : text(im, "map (fn %s => snd (%s)) %s", s.items, scan, s.item_batch);
+  l.state = s.state;
+  const char **names = put_loop(im, &l, all);
+  for (uint32_t i = 0; i < l.results; i++) {
+    Value stacked = *l.result[i];
+    stacked.shape = stacked_shape(im, l.result[i], 0, s.length);
+    Shape shape = stacked_shape(im, &stacked, 0, s.batch);
+    define_named(im, l.states + i, names[i], stacked.dtype, &shape);
+  }
+}
+
+void onnx_scan(Importer *im, const char *how) {
+  (void)how;
+  if (im->opset < 9) {
+    import_batched_scan(im);
+    return;
+  }
+  uint32_t count;
+  LoopBody l = scan_body(im, 0, &count);
   const char **items = MAKE_ARRAY(im->arena, const char *, count);
   const char **names = MAKE_ARRAY(im->arena, const char *, count);
   const char *state = state_parameters(im, &l, 0);
   Dim *length = NULL;
   for (uint32_t k = 0; k < count; k++)
     items[k] = scanned_items(im, &l, k, &length, &names[k]);
-  const char *start = start_texts(im, &l);
-  Statements outer = open_block(im);
-  const char *results = import_iteration(im, &l);
-  const char *body = close_block(
-      im, &outer, text(im, "(%s, %s)", tuple(im, l.states, l.next), results));
-  const char *scan = text(im, "scan (fn %s %s => %s) %s %s", state,
-                          tuple(im, (uint32_t)count, names), body, start,
-                          tuple(im, (uint32_t)count, items));
-  if (!l.results)
-    scan = text(im, "fst (%s)", scan);
+  const char *scan = scan_text(im, &l, state, tuple(im, count, names),
+                               start_texts(im, &l), tuple(im, count, items));
   define_stacked(im, &l, put_loop(im, &l, scan), length);
 }
 

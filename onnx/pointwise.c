@@ -363,12 +363,26 @@ void onnx_identity(Importer *im, const char *how) {
   define_alias(im, 0, raw_input(im, 0));
 }
 
+/* The primitive that keeps the bits, or NULL. */
+static const char *bit_cast_name(Dtype from, Dtype to) {
+  return from == DT_F32 && to == DT_I32   ? "bits_of_f32"
+         : from == DT_F64 && to == DT_I64 ? "bits_of_f64"
+         : from == DT_I32 && to == DT_F32 ? "f32_of_bits"
+         : from == DT_I64 && to == DT_F64 ? "f64_of_bits"
+                                          : NULL;
+}
+
 /* Integers of one size have the same bits modulo 2^n. */
 void onnx_bit_cast(Importer *im, const char *how) {
   Value *x = raw_input(im, 0);
   int64_t type = attr_int(im, "to", 0);
   Dtype to = dtype_of_onnx((int32_t)type);
   (void)how;
+  const char *primitive = to ? bit_cast_name(x->dtype, to) : NULL;
+  if (primitive) {
+    define(im, 0, to, &x->shape, "%s %s", primitive, ref(im, x));
+    return;
+  }
   if (!to || dtype_info[to].bytes != dtype_info[x->dtype].bytes ||
       (to != x->dtype &&
        (dtype_is_float(to) || dtype_is_float(x->dtype) || to == DT_BOOL)))

@@ -635,6 +635,7 @@ static Doc *if_doc(Formatter *f, const Expr *e) {
   return GROUP(f, ALIGN(f, CONCAT_ALL(f, all)));
 }
 
+/* A head that is too long breaks between its ranges, and then within them. */
 static Doc *for_doc(Formatter *f, const Expr *e) {
   enum { MAX_FLAT_HEAD_WIDTH = 64 };
   DocVec all = {0};
@@ -644,7 +645,9 @@ static Doc *for_doc(Formatter *f, const Expr *e) {
   for (uint32_t i = 0; i < e->binder_count; i++) {
     const Binder *binder = &e->binders[i];
     if (i)
-      ADD_DOC(f, all, fmt_text(f, ranges ? ", " : " "));
+      ADD_DOC(f, all,
+              ranges ? DOC_CONCAT(f, fmt_text(f, ","), LINE(f))
+                     : fmt_text(f, " "));
     ADD_DOC(f, all, fmt_leading_comments(f, binder->span.start));
     ADD_DOC(f, all, fmt_sym(f, binder->id));
     if (!binder->range)
@@ -654,8 +657,8 @@ static Doc *for_doc(Formatter *f, const Expr *e) {
         f, all,
         ALIGN(f, with_comments(f, binder->range, is_open_form(binder->range))));
   }
-  Doc *head = DOC_CONCAT(f, fmt_text(f, "for "), CONCAT_ALL(f, all),
-                         fmt_text(f, " =>"));
+  Doc *binders = GROUP(f, ALIGN(f, CONCAT_ALL(f, all)));
+  Doc *head = DOC_CONCAT(f, fmt_text(f, "for "), binders, fmt_text(f, " =>"));
   if (doc_width(head) <= MAX_FLAT_HEAD_WIDTH)
     head = doc_flat(f->arena, head);
   Doc *body = fmt_expr(f, e->arg[0]);

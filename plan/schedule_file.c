@@ -4,6 +4,7 @@
 #include "plan/kernel_key.h"
 #include "support/arena.h"
 #include "support/buffer.h"
+#include "support/file_open.h"
 #include "support/mem.h"
 
 #include <ctype.h>
@@ -230,7 +231,8 @@ bool schedule_file_read(const char *path, Fault *fault) {
   }
   file.path = path;
   errno = 0;
-  FILE *f = fopen(path, "re");
+  int fd = file_open_stream(path);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
   for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0 &&
                  file.text.len < MAX_FILE_BYTES;)
     buffer_add(&file.text, part, n);
@@ -238,7 +240,8 @@ bool schedule_file_read(const char *path, Fault *fault) {
   if (f)
     fclose(f);
   if (error) {
-    fault_set(fault, "cannot read \"%.200s\": %s", path, strerror(error));
+    fault_set(fault, "cannot read \"%.200s\": %s", path,
+              file_open_error(error));
     fault->kind = FAULT_FILE;
     return false;
   }

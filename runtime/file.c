@@ -5,6 +5,7 @@
 #include "runtime/replace.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
+#include "support/file_open.h"
 #include "support/mem.h"
 #include "support/trap.h"
 
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Tensors of smaller files are copied.  A mapped file changes when another
@@ -91,14 +91,6 @@ static bool map_all(InputFile *in, int fd, Fault *fault) {
 
 static bool read_or_map(InputFile *in, int fd, size_t least_mapped,
                         Fault *fault) {
-  struct stat info;
-  if (fstat(fd, &info) != 0)
-    return input_fault(in, fault, "%s", strerror(errno));
-  if (S_ISDIR(info.st_mode))
-    return input_fault(in, fault, "it is a directory");
-  if (!S_ISREG(info.st_mode))
-    return input_fault(in, fault, "it is not a regular file");
-  in->size = (size_t)info.st_size;
   in->stays = in->size >= MIN_MMAP_BYTES;
   if (in->size >= least_mapped)
     return map_all(in, fd, fault);
@@ -108,10 +100,10 @@ static bool read_or_map(InputFile *in, int fd, size_t least_mapped,
 static bool open_input(InputFile *in, const char *path, size_t least_mapped,
                        Fault *fault) {
   *in = (InputFile){.path = path};
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  int fd = file_open_regular(path, &in->size);
   if (fd < 0) {
     bool relative = errno == ENOENT && path[0] != '/';
-    input_fault(in, fault, "%s", strerror(errno));
+    input_fault(in, fault, "%s", file_open_error(errno));
     if (relative)
       fault_set_help(fault, "the path starts at the working directory, which "
                             "may differ from the folder of the program");
@@ -470,9 +462,7 @@ bool output_unsupported(OutputFile *out, uint32_t count,
 
 static bool output_open(OutputFile *out, Replacement *r, Fault *fault) {
   if (!replace_begin(r, out->path, 0666))
-    return output_fault(out, fault, "%s",
-                        errno == EINVAL ? "it is not a regular file"
-                                        : strerror(errno));
+    return output_fault(out, fault, "%s", file_open_error(errno));
   int fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
   out->file = fd < 0 ? NULL : fdopen(fd, "wb");
   out->temp_path = r->temp;

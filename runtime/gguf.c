@@ -7,6 +7,7 @@
 #include "support/int_math.h"
 #include "support/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -184,6 +185,127 @@ static bool find_data(Gguf *g, Fault *fault) {
   return true;
 }
 
+/* ---- where tensors lie ---- */
+
+/* Bytes of the file. */
+typedef struct Extent {
+  const Entry *entry;
+  size_t start, end;
+} Extent;
+
+/* Returns NULL if the type is unknown. */
+static const ElementType *type_of(const Entry *e) {
+  bool known = e->type < ARRAY_LEN(element_types);
+  return known && element_types[e->type].name ? &element_types[e->type] : NULL;
+}
+
+/* The axes of a file are in the opposite order. */
+static bool entry_header(const InputFile *in, const Entry *e, TensorHeader *h,
+                         Fault *fault) {
+  const ElementType *type = type_of(e);
+  uint64_t block = type->elements * 32u;
+  *h = (TensorHeader){.dtype = type->dtype ? type->dtype : DT_U8,
+                      .rank = e->rank};
+  for (uint32_t i = 0; i < e->rank; i++) {
+    if (e->dims[i] > INT64_MAX)
+      return input_fault(in, fault, "an axis is too long");
+    h->shape[e->rank - 1 - i] = (int64_t)e->dims[i];
+  }
+  if (!block)
+    return true;
+  if (!e->rank || e->dims[0] % block)
+    return input_fault(in, fault, "its rows have no whole blocks of %s",
+                       type->name);
+  h->shape[e->rank - 1] /= (int64_t)block;
+  h->shape[h->rank++] = type->bytes;
+  return true;
+}
+
+static bool find_place(const Gguf *g, const InputFile *in, const Entry *e,
+                       size_t bytes, Extent *place, Fault *fault) {
+  if (g->header.data > in->size || e->offset > in->size - g->header.data ||
+      bytes > in->size - g->header.data - e->offset)
+    return input_fault(in, fault, "the file is truncated: %zu bytes are needed",
+                       bytes);
+  place->start = g->header.data + e->offset;
+  place->end = place->start + bytes;
+  return true;
+}
+
+/* Sets the header, and where the data are in the file. */
+static bool locate(const Gguf *g, const InputFile *in, const Entry *e,
+                   TensorHeader *h, Extent *place, Fault *fault) {
+  int64_t count;
+  size_t bytes;
+  if (!type_of(e)) {
+    input_fault(in, fault, "Axon cannot read its element type, number %u",
+                e->type);
+    fault_set_help(fault, "convert the model to Q4_K, Q6_K, Q8_0 or F16");
+    return false;
+  }
+  if (!entry_header(in, e, h, fault))
+    return false;
+  if (!shape_count_and_bytes(h->dtype, h->rank, h->shape, &count, &bytes))
+    return input_fault(in, fault, "its shape exceeds the size of any file");
+  return find_place(g, in, e, bytes, place, fault);
+}
+
+static int by_start(const void *a, const void *b) {
+  const Extent *x = a, *y = b;
+  return x->start != y->start ? (x->start > y->start) - (x->start < y->start)
+                              : (x->end > y->end) - (x->end < y->end);
+}
+
+typedef struct EntryName {
+  char text[80];
+} EntryName;
+
+static EntryName name_of(const Entry *e) {
+  EntryName name;
+  size_t limit = sizeof name.text;
+  snprintf(name.text, limit, "%.*s",
+           (int)(e->name.len < limit ? e->name.len : limit - 1), e->name.text);
+  return name;
+}
+
+/* The extents of the tensors that have elements.  Of an element type that is
+ * unknown, the first byte counts.  Returns their number, or -1. */
+static int64_t list_extents(const Gguf *g, Extent *out, Fault *fault) {
+  int64_t count = 0;
+  for (size_t i = 0; i < g->header.entry_count; i++) {
+    const Entry *e = &g->header.entries[i];
+    EntryName name = name_of(e);
+    InputFile named = g->in;
+    TensorHeader h;
+    Extent place = {.entry = e};
+    named.entry_name = name.text;
+    if (!(type_of(e) ? locate(g, &named, e, &h, &place, fault)
+                     : find_place(g, &named, e, 1, &place, fault)))
+      return -1;
+    if (place.end > place.start)
+      out[count++] = place;
+  }
+  return count;
+}
+
+/* Returns true if no two tensors share a byte, and all lie in the file. */
+static bool check_extents(const Gguf *g, Fault *fault) {
+  Extent *all = mem_try_alloc(sizeof *all * (g->header.entry_count + 1));
+  if (!all)
+    return input_no_memory(&g->in, fault);
+  int64_t count = list_extents(g, all, fault), i = 1;
+  qsort(all, count < 0 ? 0 : (size_t)count, sizeof *all, by_start);
+  while (i < count && all[i - 1].end <= all[i].start)
+    i++;
+  if (i < count)
+    input_fault(&g->in, fault,
+                "its tensors \"%s\" and \"%s\" overlap at byte %zu",
+                name_of(all[i - 1].entry).text, name_of(all[i].entry).text,
+                all[i].start);
+  mem_free(all);
+  return count >= 0 && i >= count;
+}
+
 static bool read_file_header(Gguf *g, Fault *fault) {
   Header *h = &g->header;
   if (!take_counts(g, fault))
@@ -194,7 +316,7 @@ static bool read_file_header(Gguf *g, Fault *fault) {
   for (size_t i = 0; i < h->entry_count; i++)
     if (!take_entry(g, &h->entries[i], fault))
       return false;
-  return find_data(g, fault);
+  return find_data(g, fault) && check_extents(g, fault);
 }
 
 static void free_arrays(Header *h) {
@@ -312,12 +434,6 @@ Scalar gguf_next_number(const uint8_t **at, GgufType type) {
 
 /* ---- tensors ---- */
 
-/* Returns NULL if the type is unknown. */
-static const ElementType *type_of(const Entry *e) {
-  bool known = e->type < ARRAY_LEN(element_types);
-  return known && element_types[e->type].name ? &element_types[e->type] : NULL;
-}
-
 /* Returns NULL if the file has no such tensor. */
 static const Entry *find_entry(const Gguf *g, const char *name) {
   size_t len = strlen(name);
@@ -336,65 +452,20 @@ const char *gguf_tensor_type(const Gguf *g, const char *name) {
   return type_of(e) ? type_of(e)->name : "?";
 }
 
-/* The axes of a file are in the opposite order. */
-static bool entry_header(const InputFile *in, const Entry *e, TensorHeader *h,
-                         Fault *fault) {
-  const ElementType *type = type_of(e);
-  uint64_t block = type->elements * 32u;
-  *h = (TensorHeader){.dtype = type->dtype ? type->dtype : DT_U8,
-                      .rank = e->rank};
-  for (uint32_t i = 0; i < e->rank; i++) {
-    if (e->dims[i] > INT64_MAX)
-      return input_fault(in, fault, "an axis is too long");
-    h->shape[e->rank - 1 - i] = (int64_t)e->dims[i];
-  }
-  if (!block)
-    return true;
-  if (!e->rank || e->dims[0] % block)
-    return input_fault(in, fault, "its rows have no whole blocks of %s",
-                       type->name);
-  h->shape[e->rank - 1] /= (int64_t)block;
-  h->shape[h->rank++] = type->bytes;
-  return true;
-}
-
-/* Sets the header and the offset of the data in the file. */
-static bool locate(const Gguf *g, const InputFile *in, const Entry *e,
-                   TensorHeader *h, size_t *offset, Fault *fault) {
-  int64_t count;
-  size_t bytes;
-  if (!type_of(e)) {
-    input_fault(in, fault, "Axon cannot read its element type, number %u",
-                e->type);
-    fault_set_help(fault, "convert the model to Q4_K, Q6_K, Q8_0 or F16");
-    return false;
-  }
-  if (!entry_header(in, e, h, fault))
-    return false;
-  if (!shape_count_and_bytes(h->dtype, h->rank, h->shape, &count, &bytes))
-    return input_fault(in, fault, "its shape exceeds the size of any file");
-  if (g->header.data > in->size || e->offset > in->size - g->header.data ||
-      bytes > in->size - g->header.data - e->offset)
-    return input_fault(in, fault, "the file is truncated: %zu bytes are needed",
-                       bytes);
-  *offset = g->header.data + e->offset;
-  return true;
-}
-
 bool gguf_find_rows(const Gguf *g, const char *name, GgufRows *rows,
                     Fault *fault) {
   const Entry *e = find_entry(g, name);
   InputFile named = g->in;
   TensorHeader h;
-  size_t offset;
+  Extent place;
   if (!e)
     return input_fault(&g->in, fault, "it contains no tensor \"%.80s\"", name);
   named.entry_name = name;
-  if (!locate(g, &named, e, &h, &offset, fault))
+  if (!locate(g, &named, e, &h, &place, fault))
     return false;
   if (h.rank != 3 || !type_of(e)->elements || !h.shape[1])
     return input_fault(&named, fault, "it is no matrix of blocks");
-  *rows = (GgufRows){type_of(e)->name, g->in.bytes + offset, h.shape[0],
+  *rows = (GgufRows){type_of(e)->name, g->in.bytes + place.start, h.shape[0],
                      h.shape[1]};
   return true;
 }
@@ -420,21 +491,17 @@ static bool add_names(const Gguf *g, EntryNames *names, Fault *fault) {
 
 /* Reads the header and finds the tensor of the options. */
 static bool select_tensor(const InputFile *in, const LoadOptions *options,
-                          TensorHeader *h, size_t *offset, Fault *fault) {
+                          TensorHeader *h, Extent *place, Fault *fault) {
   Gguf g;
   EntryNames names = {0};
   uint32_t i;
-  char name[80];
   bool ok = parse(in, &g, fault) && add_names(&g, &names, fault) &&
             names_select(&names, in, options, &i, fault);
   if (ok) {
     InputFile named = *in;
-    const GgufText *text = &g.header.entries[i].name;
-    snprintf(name, sizeof name, "%.*s",
-             (int)(text->len < sizeof name ? text->len : sizeof name - 1),
-             text->text);
-    named.entry_name = name;
-    ok = locate(&g, &named, &g.header.entries[i], h, offset, fault);
+    EntryName name = name_of(&g.header.entries[i]);
+    named.entry_name = name.text;
+    ok = locate(&g, &named, &g.header.entries[i], h, place, fault);
   }
   names_free(&names);
   free_header(&g);
@@ -443,15 +510,15 @@ static bool select_tensor(const InputFile *in, const LoadOptions *options,
 
 static bool read_header(InputFile *in, const LoadOptions *options,
                         TensorHeader *header, Fault *fault) {
-  size_t offset;
-  return select_tensor(in, options, header, &offset, fault);
+  Extent place;
+  return select_tensor(in, options, header, &place, fault);
 }
 
 static Tensor *load(InputFile *in, const LoadOptions *options, Fault *fault) {
   TensorHeader header;
-  size_t offset;
-  return select_tensor(in, options, &header, &offset, fault)
-             ? input_read_tensor(in, offset, &header, fault)
+  Extent place;
+  return select_tensor(in, options, &header, &place, fault)
+             ? input_read_tensor(in, place.start, &header, fault)
              : NULL;
 }
 
@@ -467,13 +534,13 @@ static bool list_names(InputFile *in, EntryNames *names, Fault *fault) {
 static bool load_entry(const Gguf *g, const Entry *e, NamedTensor *to,
                        Fault *fault) {
   InputFile named = g->in;
-  size_t offset;
+  Extent place;
   const ElementType *type = type_of(e);
   named.entry_name = to->name;
   to->dtype_name = type ? type->name : "?";
-  if (!locate(g, &named, e, &to->header, &offset, fault))
+  if (!locate(g, &named, e, &to->header, &place, fault))
     return false;
-  to->tensor = input_read_tensor(&named, offset, &to->header, fault);
+  to->tensor = input_read_tensor(&named, place.start, &to->header, fault);
   return to->tensor != NULL;
 }
 

@@ -16,7 +16,7 @@
 
 #define JSON_FUNCTIONS(F)   \
   F(json_loadb)             \
-  F(json_load_file)         \
+  F(json_loadfd)            \
   F(json_delete)            \
   F(json_object_iter)       \
   F(json_object_iter_next)  \

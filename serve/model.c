@@ -3,10 +3,13 @@
 #include "runtime/gguf.h"
 #include "runtime/json.h"
 #include "serve/internal.h"
+#include "support/file_open.h"
 #include "support/mem.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char message_start[] = "<|im_start|>",
                   message_end[] = "<|im_end|>";
@@ -137,7 +140,13 @@ static bool read_size(const json_t *all, const char *path, const char *key,
 static bool read_config(Server *s, const char *path, Fault *fault) {
   json_error_t error;
   int64_t context;
-  json_t *all = jansson.json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+  int fd = file_open_regular(path, NULL);
+  if (fd < 0) {
+    fault_set(fault, "cannot read \"%s\": %s", path, file_open_error(errno));
+    return false;
+  }
+  json_t *all = jansson.json_loadfd(fd, JSON_REJECT_DUPLICATES, &error);
+  close(fd);
   if (!all) {
     fault_set(fault, "%s: %s", path, error.text);
     return false;

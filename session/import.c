@@ -5,6 +5,7 @@
 #include "lexer/lexer.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
+#include "support/file_open.h"
 #include "support/intern.h"
 #include "support/trap.h"
 
@@ -12,7 +13,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_IMPORT_DEPTH = 200 };
 
@@ -72,17 +72,14 @@ static FailKind try_read(Session *s, FileRead *r) {
 
 bool session_read_file(Session *s, const char *path, Span span,
                        const char **text, size_t *len) {
-  struct stat info;
   if (s->unsaved_files &&
       s->unsaved_files(s->unsaved_files_owner, path, text, len))
     return true;
-  if (stat(path, &info) != 0)
-    return cannot_read(s, path, span, strerror(errno));
-  if (S_ISDIR(info.st_mode))
-    return cannot_read(s, path, span, "it is a directory");
-  FileRead r = {.path = path, .span = span, .in = fopen(path, "rb")};
+  int fd = file_open_stream(path);
+  FileRead r = {
+      .path = path, .span = span, .in = fd < 0 ? NULL : fdopen(fd, "rb")};
   if (!r.in)
-    return cannot_read(s, path, span, strerror(errno));
+    return cannot_read(s, path, span, file_open_error(errno));
   FailKind kind = try_read(s, &r);
   *text = r.text, *len = r.all.len;
   fclose(r.in);

@@ -91,49 +91,69 @@ static bool broadcast_spec(Graph *g, NodeSpec *spec, uint32_t count,
 
 /* ---- pointwise ---- */
 
-/* The scheme of an operation: the element types of its arguments, and whether
- * it is a predicate. */
-typedef enum SchemeFlags {
+/* The scheme of an operation: the class of the element types of its arguments,
+ * and above it their type and that of the result, if the scheme names them. */
+enum {
   SCHEME_PARSED = 1,
-  SCHEME_GIVES_BOOL = 2,
-  SCHEME_BOOLS = 4,
-  SCHEME_FLOATS = 8,
-  SCHEME_NUMBERS = 16,
-  SCHEME_INTEGERS = 32
-} SchemeFlags;
+  SCHEME_FLOATS = 2,
+  SCHEME_NUMBERS = 4,
+  SCHEME_INTEGERS = 8,
+  SCHEME_ARGUMENT_SHIFT = 8,
+  SCHEME_RESULT_SHIFT = 16,
+  SCHEME_DTYPE_MASK = 255
+};
 
-static uint8_t parse_scheme_flags(const char *scheme) {
-  return SCHEME_PARSED | (strstr(scheme, "-> bool[") ? SCHEME_GIVES_BOOL : 0) |
-         (strncmp(scheme, "bool[", 5) == 0 ? SCHEME_BOOLS : 0) |
-         (strstr(scheme, "'a : float") ? SCHEME_FLOATS : 0) |
+/* The element type that starts a type; DT_NONE: it is a variable. */
+static uint32_t leading_dtype(const char *type) {
+  size_t length = strcspn(type, "[");
+  for (Dtype t = DT_BOOL; t < DT_COUNT; t++)
+    if (strlen(dtype_info[t].name) == length &&
+        memcmp(type, dtype_info[t].name, length) == 0)
+      return t;
+  return DT_NONE;
+}
+
+static uint32_t parse_scheme(const char *scheme) {
+  const char *result = scheme;
+  for (const char *at = scheme; (at = strstr(at, "-> "));)
+    result = at += strlen("-> ");
+  return SCHEME_PARSED | (strstr(scheme, "'a : float") ? SCHEME_FLOATS : 0) |
          (strstr(scheme, "'a : num") ? SCHEME_NUMBERS : 0) |
-         (strstr(scheme, "'a : int") ? SCHEME_INTEGERS : 0);
+         (strstr(scheme, "'a : int") ? SCHEME_INTEGERS : 0) |
+         leading_dtype(scheme) << SCHEME_ARGUMENT_SHIFT |
+         leading_dtype(result) << SCHEME_RESULT_SHIFT;
 }
 
-static uint8_t scheme_flags(PrimId op) {
-  static _Atomic uint8_t known[PRIM_COUNT];
-  uint8_t w = atomic_load_explicit(&known[op], memory_order_relaxed);
-  if (!w) {
-    w = parse_scheme_flags(prim_info[op].scheme);
-    atomic_store_explicit(&known[op], w, memory_order_relaxed);
+static uint32_t scheme_bits(PrimId op) {
+  static _Atomic uint32_t known[PRIM_COUNT];
+  uint32_t bits = atomic_load_explicit(&known[op], memory_order_relaxed);
+  if (!bits) {
+    bits = parse_scheme(prim_info[op].scheme);
+    atomic_store_explicit(&known[op], bits, memory_order_relaxed);
   }
-  return w;
+  return bits;
 }
 
-bool prim_gives_bool(PrimId op) {
-  return scheme_flags(op) & SCHEME_GIVES_BOOL;
+static Dtype scheme_dtype(PrimId op, uint32_t shift) {
+  return (Dtype)(scheme_bits(op) >> shift & SCHEME_DTYPE_MASK);
+}
+
+Dtype prim_result_dtype(PrimId op, Dtype of) {
+  Dtype named = scheme_dtype(op, SCHEME_RESULT_SHIFT);
+  return named ? named : of;
 }
 
 /* True if the scheme of the row admits the element type. */
 static bool dtype_fits_scheme(PrimId op, Dtype t) {
-  uint8_t w = scheme_flags(op);
-  if (w & SCHEME_BOOLS)
-    return t == DT_BOOL;
-  if (w & SCHEME_FLOATS)
+  uint32_t bits = scheme_bits(op);
+  Dtype named = scheme_dtype(op, SCHEME_ARGUMENT_SHIFT);
+  if (named)
+    return t == named;
+  if (bits & SCHEME_FLOATS)
     return dtype_is_float(t);
-  if (w & SCHEME_INTEGERS)
+  if (bits & SCHEME_INTEGERS)
     return dtype_is_int(t);
-  return t != DT_BOOL || !(w & SCHEME_NUMBERS);
+  return t != DT_BOOL || !(bits & SCHEME_NUMBERS);
 }
 
 static bool check_map_types(PrimId op, uint32_t count, Node *const *args,
@@ -211,7 +231,7 @@ Node *node_map(Graph *g, PrimId op, uint32_t count, Node *const *args,
   if (!check_map_types(op, count, args, fault))
     return NULL;
   if (op != PRIM_CONVERT)
-    result = prim_gives_bool(op) ? DT_BOOL : args[op == PRIM_SELECT]->dtype;
+    result = prim_result_dtype(op, args[op == PRIM_SELECT]->dtype);
   else if (args[0]->dtype == result)
     return node_retain(args[0]);
   Scalar value;

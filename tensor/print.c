@@ -273,7 +273,7 @@ static const char *op_error(const Node *n, const BodyOp *expr) {
   for (uint32_t k = first; k < expr->arg_count; k++)
     if (n->body_ops[expr->args[k]].dtype != t)
       return "arguments of an operation differ in type";
-  if (expr->dtype != t && expr->dtype != DT_BOOL)
+  if (expr->dtype != prim_result_dtype(expr->op, t))
     return "the result of an operation has another type";
   return NULL;
 }

@@ -89,6 +89,16 @@ static inline Scalar scalar_from_reg(Dtype dtype, Reg r) {
     out->i = (value);         \
     return ARITH_OK;          \
   }
+#define REF_BITS(id, from, of, to, out_of) \
+  REF_FN(id) {                             \
+    (void)kind, (void)b, (void)c;          \
+    union {                                \
+      from before;                         \
+      to after;                            \
+    } bits = {.before = (from)a.of};       \
+    out->out_of = bits.after;              \
+    return ARITH_OK;                       \
+  }
 #define WRAP2(op) ((int64_t)((uint64_t)x op(uint64_t) y))
 
 #include "primitives/map.def"

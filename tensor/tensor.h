@@ -283,9 +283,8 @@ typedef struct ConstantOperand {
 Node *constant_operand(ConstantOperand *at, Scalar x);
 Node *node_index(Graph *g, IndexVar *v); /* i64 scalar with free = {v} */
 
-/* True if the elements of the result are bool, whatever the types of the
- * arguments. */
-bool prim_gives_bool(PrimId op);
+/* The element type of the result, if the arguments have the type `of`. */
+Dtype prim_result_dtype(PrimId op, Dtype of);
 
 /* A MAP primitive.  The arguments have equal dtypes (SELECT: bool first).  They
  * broadcast as in the language: an absent axis takes any axis, * takes any

@@ -219,7 +219,26 @@ for verb in check run fmt test; do
   timeout 300 "$AXON" "$verb" - >out 2>err </dev/zero || got=$?
   [ "$got" = 1 ] || { echo "status $got: axon $verb - </dev/zero" && bad=1; }
 done
-mkfifo pipe.npy
+
+# Named pipes that nobody writes, wherever a file is read.
+mkfifo pipe.axn pipe.onnx pipe.json pipe.npy pipe.gguf
+mkdir piped
+mkfifo piped/config.json piped/tokenizer.json piped/model.safetensors
+echo 'do print (read_text "pipe.json")' >text.axn
+echo 'import "./pipe" as p' >imports.axn
+echo 'do print 1' >one.axn
+for words in 'check pipe.axn' 'run pipe.axn' 'fmt pipe.axn' 'test pipe.axn' \
+  'run imports.axn' 'run text.axn' 'run --schedules pipe.json one.axn' \
+  'check pipe.onnx' 'import pipe.onnx' 'embed piped x' \
+  'serve piped' 'serve pipe.gguf' 'generate pipe.gguf x'; do
+  got=0
+  # shellcheck disable=SC2086
+  timeout -k 1 20 "$AXON" $words >out 2>&1 </dev/null || got=$?
+  [ "$got" = 1 ] && grep -q 'it is not a regular file' out ||
+    { echo "status $got: axon $words: $(head -n 3 out)" && bad=1; }
+done
+[ "$("$AXON" run <(echo 'do print 1') 2>&1)" = 1 ] ||
+  { echo 'a program in /dev/fd' && bad=1; }
 ln -s /dev/zero zero.npy
 mkdir folder.npy
 

@@ -360,13 +360,14 @@ Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode) {
 
 /* ---- element types ---- */
 
-ElemVar *annot_elem_param(Checker *c, Sym *name, AnnotMode mode) {
+ElemVar *annot_elem_param(Checker *c, Sym *name, AnnotMode mode, Span span) {
   for (Scope *s = scope_find(c->names.scope, name); s;
        s = scope_find(s->outer, name))
     if (s->elem)
       return s->elem;
   ElemVar *e = elem_meta(c, CLASS_ANY);
   e->name = name;
+  e->origin = span;
   if (mode == ANNOT_PARAM || mode == ANNOT_SCHEME)
     e->skolem = true;
   if (mode == ANNOT_SCHEME)
@@ -505,8 +506,8 @@ void annot_bind_param(Checker *c, const Dec *dec, uint32_t i, Type *arg,
 static Type *annot_arg(Checker *c, const Dec *dec, uint32_t i, TypeExpr *arg,
                        AnnotMode mode) {
   if (dec && arg->kind == TX_VAR && !arg->has_axes && param_is_elem(dec, i))
-    return ty_tensor(c, annot_elem_param(c, arg->id, mode), shape_new(c, 0),
-                     NULL);
+    return ty_tensor(c, annot_elem_param(c, arg->id, mode, arg->span),
+                     shape_new(c, 0), NULL);
   return annot_type(c, arg, mode);
 }
 
@@ -617,7 +618,7 @@ static Type *annot_datatype(Checker *c, TypeExpr *t, Datatype *d,
 /* Reads the float type of ('x, bf16) cast.  Returns NULL after an error. */
 static ElemVar *annot_cast_elem(Checker *c, TypeExpr *t, AnnotMode mode) {
   Type *scalar = t->kind == TX_VAR && !t->has_axes
-                     ? ty_tensor(c, annot_elem_param(c, t->id, mode),
+                     ? ty_tensor(c, annot_elem_param(c, t->id, mode, t->span),
                                  shape_new(c, 0), NULL)
                      : ty_norm(c, annot_type(c, t, mode));
   if (scalar->tag == TY_TENSOR && !shape_norm(c, scalar->tensor.shape)->len &&
@@ -762,7 +763,7 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
       refs_add_size(c, t->span, t->id, false);
       return r;
     }
-    r = ty_tensor(c, annot_elem_param(c, t->id, mode),
+    r = ty_tensor(c, annot_elem_param(c, t->id, mode, t->span),
                   annot_axes(c, t->axes, mode), NULL);
     refs_add_size(c, t->span, t->id, false);
     break;
@@ -882,8 +883,9 @@ Scheme *annot_con(Checker *c, Dec *dec, Datatype *data, TypeExpr *arg) {
   Type **args = NEW_ARRAY(c->arena, Type *, dec->tyvar_count);
   for (uint32_t i = 0; i < dec->tyvar_count; i++)
     if (param_is_elem(dec, i)) {
-      args[i] = ty_tensor(c, annot_elem_param(c, dec->tyvars[i], ANNOT_SCHEME),
-                          shape_new(c, 0), NULL);
+      args[i] = ty_tensor(
+          c, annot_elem_param(c, dec->tyvars[i], ANNOT_SCHEME, dec->span),
+          shape_new(c, 0), NULL);
       c->names.scope->tyvar = ty_meta(c)->var;
       c->names.scope->tyvar->link = args[i];
     } else {

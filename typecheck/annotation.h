@@ -10,7 +10,7 @@ Shape *annot_axes(Checker *c, Axes axes, AnnotMode mode);
 Shape *annot_broadcast(Checker *c, Axes axes, Span span, Shape *result,
                        AnnotMode mode);
 /* The type variable of this name; a new one if none is in scope. */
-ElemVar *annot_elem_param(Checker *c, Sym *name, AnnotMode mode);
+ElemVar *annot_elem_param(Checker *c, Sym *name, AnnotMode mode, Span span);
 Type *annot_ty_param(Checker *c, Sym *name, AnnotMode mode);
 
 #endif

@@ -13,7 +13,7 @@ static void annot_class_given(Checker *c, GivenExpr *f, AnnotMode mode) {
   } named[] = {{"num", CLASS_NUM}, {"int", CLASS_INT}, {"float", CLASS_FLOAT}};
   for (size_t i = 0; i < ARRAY_LEN(named); i++)
     if (strcmp(f->id->text, named[i].name) == 0) {
-      annot_elem_param(c, f->tyvar, mode)->classes &= named[i].classes;
+      annot_elem_param(c, f->tyvar, mode, f->span)->classes &= named[i].classes;
       refs_add_size(c, f->span, f->tyvar, false);
       return;
     }

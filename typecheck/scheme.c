@@ -33,6 +33,7 @@ static ElemVar *fresh_elem(TypeMapper *copy, ElemVar *v) {
   if (!e) {
     e = elem_meta(copy->c, v->classes);
     e->default_preference = v->default_preference;
+    e->prefers_by_scheme = true;
     e->unfit = v->unfit;
     map_put(&copy->map, v, e);
   }

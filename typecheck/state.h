@@ -66,11 +66,14 @@ struct ElemVar { /* element type: fixed (dtype), or a variable */
   uint32_t level, id;
   bool skolem;
   Sym *name;
+  Span origin;   /* the annotation that names it, or none */
   ElemVar *link; /* solution of a meta */
   const char *printed_name;
   const UnfitNumber *unfit; /* numbers of this element type that some element
                                types do not fit */
   DefaultPreference default_preference; /* if undetermined */
+  bool prefers_by_scheme; /* only numbers in other functions have the
+                             preference; messages show it for scalars only */
   Binding *global; /* global value whose type mentions it, undetermined after
                       its declaration; or NULL */
   Span decided; /* if global: the use that determined it, or none; the span of

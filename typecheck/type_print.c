@@ -300,23 +300,25 @@ enum { PREC_FUN, PREC_TUPLE, PREC_POST };
 static void put_type(TypePrinter *p, Type *t, int prec);
 
 /* The element type, or its default; DT_NONE if undetermined. */
-static Dtype printed_dtype(const TypePrinter *p, const ElemVar *e) {
+static Dtype printed_dtype(const TypePrinter *p, const ElemVar *e,
+                           bool has_axes) {
   if (elem_shown_dtype(e) != DT_NONE)
     return elem_shown_dtype(e);
   if (p->apply_defaults)
     return elem_default_dtype(e);
   if (e->skolem || !e->default_preference)
     return DT_NONE;
-  return e->default_preference == PREFERS_INT && (e->classes & 1u << DT_I64)
-             ? DT_I64
-         : e->classes & CLASS_FLOAT ? DT_F32
-                                    : DT_NONE;
+  if (e->default_preference == PREFERS_INT && (e->classes & 1u << DT_I64))
+    return has_axes && e->prefers_by_scheme && (e->classes & CLASS_FLOAT)
+               ? DT_NONE
+               : DT_I64;
+  return e->classes & CLASS_FLOAT ? DT_F32 : DT_NONE;
 }
 
-static void put_elem(TypePrinter *p, ElemVar *e) {
+static void put_elem(TypePrinter *p, ElemVar *e, bool has_axes) {
   e = elem_root(e);
-  if (printed_dtype(p, e) != DT_NONE) {
-    put(p, dtype_info[printed_dtype(p, e)].name);
+  if (printed_dtype(p, e, has_axes) != DT_NONE) {
+    put(p, dtype_info[printed_dtype(p, e, has_axes)].name);
     return;
   }
   name_elem(p, e);
@@ -326,7 +328,7 @@ static void put_elem(TypePrinter *p, ElemVar *e) {
 static void put_tensor(TypePrinter *p, Type *t) {
   Shape *s = shape_norm(p->c, t->tensor.shape);
   ElemVar *e = elem_root(t->tensor.elem);
-  if (!s->len && printed_dtype(p, e) == DT_I64) {
+  if (!s->len && printed_dtype(p, e, false) == DT_I64) {
     Dim *d = ty_singleton(p->c, t);
     if (!d || dim_divides_by_zero(p->c->dims, d)) {
       put(p, "int");
@@ -337,8 +339,8 @@ static void put_tensor(TypePrinter *p, Type *t) {
     put_char(p, ')');
     return;
   }
-  put_elem(p, e);
-  if (s->len || printed_dtype(p, e) == DT_NONE) {
+  put_elem(p, e, s->len > 0);
+  if (s->len || printed_dtype(p, e, false) == DT_NONE) {
     put_char(p, '[');
     put_axes(p, s);
     put_char(p, ']');
@@ -482,7 +484,7 @@ static void put_type(TypePrinter *p, Type *t, int prec) {
     put_char(p, '(');
     put_type(p, t->cast.type, PREC_FUN);
     put(p, ", ");
-    put_elem(p, t->cast.elem);
+    put_elem(p, t->cast.elem, true);
     put(p, ") cast");
     return;
   }

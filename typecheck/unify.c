@@ -100,6 +100,8 @@ static bool unify_elem_roots(Checker *c, ElemVar *a, ElemVar *b) {
   /* a is solved: b must satisfy the requirements on a */
   if (b->dtype == DT_NONE) { /* a skolem may be narrowed: `given` states it */
     b->classes &= a->classes;
+    b->prefers_by_scheme = (!a->default_preference || a->prefers_by_scheme) &&
+                           (!b->default_preference || b->prefers_by_scheme);
     b->default_preference = b->default_preference > a->default_preference
                                 ? b->default_preference
                                 : a->default_preference;

@@ -216,10 +216,17 @@ bool is_float_class(char class) {
   return class == 'f' || class == 'd';
 }
 
+/* Integers whose bits are those of a float. */
+static bool is_float_of_bits(PrimId op) {
+  return op == PRIM_F32_OF_BITS || op == PRIM_F64_OF_BITS;
+}
+
 /* The class in which an operation is computed: the widest of its arguments and
  * its numeric result. */
 static char working_class(const Emitter *e, uint32_t op_index,
                           const KernelOp *s) {
+  if (s->kind == KOP_MAP && is_float_of_bits(s->op))
+    return emit_class(e, e->loop->ops.at[s->args[0]].dtype);
   bool narrows_to_i32 = s->dtype == DT_BOOL || e->ops.classes[op_index] == 'i';
   char class = 'b';
   for (uint32_t j = s->op == PRIM_SELECT; j < s->arg_count; j++) {
@@ -500,7 +507,8 @@ static void emit_primitive(Emitter *e, uint32_t op_index, const KernelOp *s) {
   const char *value =
       emit_primitive_expr(e, op_index, s, class, is_vector, args);
   if (s->dtype != DT_BOOL && class != result && is_vector)
-    value = class == 'l' ? format(e, "narrow(%s)", value) : value;
+    value =
+        class == 'l' && result == 'i' ? format(e, "narrow(%s)", value) : value;
   if (is_select)
     emit_define(e, op_index, value);
   else

@@ -698,3 +698,24 @@ save("ngrams",
      {"x": (T.INT32, ["batch", "n"])}, [],
      {"x": np.array([[1, 2, 5, 6, 7, 8, 3], [5, 4, 6, 7, 4, 8, 5]], np.int32)},
      opset=9, evaluate=by_runtime)
+
+save("bits",
+     [n("BitCast", ["x"], ["i"], to=T.INT32),
+      n("Abs", ["i"], ["j"]),
+      n("BitCast", ["j"], ["y"], to=T.FLOAT)],
+     {"x": (T.FLOAT, ["n"])}, [],
+     {"x": np.array([1.5, -2.0, 0.0, -3e-3], np.float32)}, opset=26)
+
+# Opset 8: a batch of sequences, one scanned backwards
+save("batches",
+     [n("Scan", ["", "start", "x", "x"], ["last", "y"], num_scan_inputs=2,
+        directions=[0, 1], body=body(
+          "step",
+          [n("Add", ["before", "here"], ["sum"]),
+           n("Sub", ["sum", "there"], ["next"]),
+           n("Mul", ["next", "here"], ["all"])],
+          [("before", F, [3]), ("here", F, [3]), ("there", F, [3])],
+          [("next", F), ("all", F)]))],
+     {"start": (T.FLOAT, [2, 3]), "x": (T.FLOAT, [2, 5, 3])}, [],
+     {"start": normal(2, 3), "x": normal(2, 5, 3)}, opset=8,
+     evaluate=by_runtime)

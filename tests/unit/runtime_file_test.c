@@ -471,6 +471,60 @@ static const char *st_file(const char *json, size_t data) {
   return write_file("x.safetensors", bytes, 8 + len + data);
 }
 
+typedef struct GgufPlace {
+  const char *name;
+  uint32_t type; /* 0: f32 */
+  uint64_t elements, offset;
+} GgufPlace;
+
+/* Writes two tensors; 64 bytes of data are at byte 96. */
+static const char *gguf_file(const GgufPlace places[2]) {
+  char bytes[160] = "GGUF";
+  size_t at = 4;
+#define PUT(type, value)                              \
+  do {                                                \
+    memcpy(bytes + at, &(type){value}, sizeof(type)); \
+    at += sizeof(type);                               \
+  } while (0)
+  PUT(uint32_t, 3);
+  PUT(uint64_t, 2);
+  PUT(uint64_t, 0);
+  for (int i = 0; i < 2; i++) {
+    PUT(uint64_t, 1);
+    bytes[at++] = places[i].name[0];
+    PUT(uint32_t, 1);
+    PUT(uint64_t, places[i].elements);
+    PUT(uint32_t, places[i].type);
+    PUT(uint64_t, places[i].offset);
+  }
+#undef PUT
+  return write_file("x.gguf", bytes, sizeof bytes);
+}
+
+static void test_bad_gguf(void **state) {
+  (void)state;
+  static const struct {
+    GgufPlace places[2];
+    const char *message;
+  } bad[] = {
+      {{{"a", 0, 16, 0}, {"b", 0, 4, 32}},
+       "\"a\" and \"b\" overlap at byte 128"},
+      {{{"a", 0, 4, 0}, {"b", 0, 4, 0}}, "overlap at byte 96"},
+      {{{"a", 0, 4, 0}, {"b", 0, 16, 32}}, "b of"},
+      {{{"a", 0, 4, 0}, {"b", 0, 4, UINT64_MAX - 31}}, "truncated"},
+      {{{"a", 0, 4, 0}, {"b", 99, 4, 64}}, "truncated"},
+      {{{"a", 0, 4, 0}, {"b", 99, 4, 0}}, "overlap"},
+  };
+  for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+    check_fault_twice(gguf_file(bad[i].places), &(LoadOptions){.name = "a"},
+                      bad[i].message);
+  const char *path = gguf_file((GgufPlace[]){{"a", 0, 0, 32}, {"b", 0, 16, 0}});
+  Fault fault = {0};
+  Tensor *x = file_load(path, &(LoadOptions){.name = "b"}, &fault);
+  assert_non_null(x);
+  tensor_release(x);
+}
+
 #define ENTRY(kind, shape, offsets) \
   "{\"dtype\":\"" kind "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 #define ONE(kind, shape, offsets) "{\"a\":" ENTRY(kind, shape, offsets) "}"
@@ -777,7 +831,7 @@ static void test_save_faults(void **state) {
   check_save_fault("no/x.npy", 1, NULL, u8, "No such file");
   check_save_fault("dd.npy/", 1, NULL, u8, "has no known file extension");
   assert_int_equal(mkdir(temp_path("dd.npy"), 0777), 0);
-  check_save_fault("dd.npy", 1, NULL, u8, "Is a directory");
+  check_save_fault("dd.npy", 1, NULL, u8, "it is a directory");
   /* If writing fails, the old file stays and no other file remains. */
   save_ok(temp_path("keep.npy"), u8);
   check_save_fault("keep.npy", 1, NULL, bf16, "no type");
@@ -897,6 +951,7 @@ int main(void) {
       cmocka_unit_test(test_png_memory),
       cmocka_unit_test(test_bad_npy),
       cmocka_unit_test(test_bad_npz),
+      cmocka_unit_test(test_bad_gguf),
       cmocka_unit_test(test_bad_safetensors),
       cmocka_unit_test(test_csv),
       cmocka_unit_test(test_bad_csv),

@@ -351,6 +351,14 @@ def pointwise():
               ("bit_xor a b", q ^ r), ("bit_not a", ~q),
               ("shift_left a k", q << k), ("shift_right a k", q >> k),
               ("shift_left a far", q * 0), ("shift_right a far", minus))
+    x = np.array([1.0, -0.0, 3.5, 0.25, -1.5], dtype=np.float32)
+    y = np.array([1.0, -0.0, -1.5])
+    exact("bit_casts", "the bits of floats as integers, and back",
+          {"x": x, "y": y, "i": x.view(np.int32), "j": y.view(np.int64)},
+          ("bits_of_f32 x", x.view(np.int32)),
+          ("bits_of_f64 y", y.view(np.int64)),
+          ("bits_of_f32 (f32_of_bits (i + 1))", x.view(np.int32) + 1),
+          ("f64_of_bits j == y", np.array([True] * 3)))
     a, b = np.array([7, -7, 7, -7, 0]), np.array([2, 2, -2, -3, 5])
     exact("arith_i64", "+ - * / % of integers", {"a": a, "b": b},
           ("a + b", a + b), ("a - b", a - b), ("a * b", a * b),
