@@ -419,16 +419,20 @@ static uint64_t shared_vars(const MergeCandidate *m, const Candidate *x) {
 }
 
 /* True if fused iterations would share the rows of a deep matmul, and each
- * would have a part of the columns, as the heads of attention.  Alone, the
- * matmul has wide tiles, and its operand may be prepacked. */
+ * would have a part of the columns, as the heads of attention.  It would pack
+ * this part for few rows.  Alone, the matmul has wide tiles, and its operand
+ * may be prepacked. */
 static bool divides_columns(const MergeCandidate *m) {
   for (uint32_t k = 0; k < m->producer->candidates.len; k++) {
     const Candidate *x = m->producer->candidates.at[k];
+    const LoopNest *loop = x->lowered->loop;
     uint64_t shared = shared_vars(m, x);
     for (uint32_t side = 0; side < 2 && x->depth > SHALLOW_DEPTH; side++) {
       uint64_t columns = x->operand_axes[side];
-      if ((columns & shared) && (columns & ~shared) &&
-          (x->operand_axes[1 - side] & shared))
+      uint32_t row =
+          loop_largest_axis(loop, x->operand_axes[1 - side] & shared);
+      if ((columns & shared) && (columns & ~shared) && row != UINT32_MAX &&
+          loop_extent_hint(loop, row) < MIN_DIVIDED_ROWS)
         return true;
     }
   }
