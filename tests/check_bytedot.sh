@@ -39,6 +39,8 @@ val x = reshape [2, 5, 4] (signs 40)
 do print (for l => sum (for k h t =>
   i32 (bit_and (shift_right q.[k, l, t] (u8 (4 * h))) (u8 15))
   * i32 x.[h, k, t]))'
+AXON_TARGET=cpu AXON_TINY=0 "$AXON" plan --schedule nibbles.axn |
+  grep -q 'lanes i0; unroll i2' || fail 'nibbles: the shift is no constant'
 dots low 1 '
 val q = reshape [5, 33, 4] (bits 660)
 val x = reshape [5, 4] (signs 20)
