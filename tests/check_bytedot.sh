@@ -50,10 +50,11 @@ do print (for l => sum (for k t =>
 dots tiles 1 '
 val q = reshape [16, 72, 64, 4] (bits 294912)
 val x = reshape [4, 72, 4] (signs 1152)
-val y = force (for r i l => sum (for k t => i32 q.[i, k, l, t] * i32 x.[r, k, t]))
+val y = force (for r i l =>
+  sum (for k t => i32 q.[i, k, l, t] * i32 x.[r, k, t]))
 do print y.[3, 15, ...]'
 AXON_TARGET=cpu AXON_TINY=0 "$AXON" plan --schedule tiles.axn |
-  grep -q 'tasks i1, i0, i2 64;' || fail 'tiles: each row reads the whole matrix'
+  grep -q 'tasks i1, i0, i2 64;' || fail 'tiles: each row reads all tiles'
 # Words that are not neighbours in the lanes, and rows of words.
 dots columns 1 '
 val q = reshape [40, 5, 4] (bits 800)
