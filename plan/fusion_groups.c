@@ -74,6 +74,15 @@ static void note_contraction(FusionPlanner *c, Candidate *candidate) {
   candidate->is_contraction = contraction_match_any_size(c->arena, loop, &p);
   candidate->depth =
       loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
+  for (uint32_t n = 0; candidate->is_contraction && n < loop->spatial_axes;
+       n++) {
+    uint32_t m, factors;
+    if (!contraction_operand_sides(loop, &p, n, &m, &factors) || !factors)
+      continue;
+    candidate->operand_axes[0] = contraction_row_axes(loop, &p, n, &factors);
+    candidate->operand_axes[1] = contraction_row_axes(loop, &p, m, &factors);
+    break;
+  }
 }
 
 static bool node_is_empty(const Node *n) {
@@ -400,6 +409,36 @@ static bool reader_adds_axes(const MergeCandidate *m) {
   return false;
 }
 
+/* The loop axes of a candidate of the producer that are shared. */
+static uint64_t shared_vars(const MergeCandidate *m, const Candidate *x) {
+  uint64_t vars = 0;
+  for (uint32_t k = 0; k < m->producer->parallel_axes; k++)
+    if (m->axis_map->reader_axis[k] != UINT32_MAX)
+      vars |= (uint64_t)1 << x->parallel_vars[k];
+  return vars;
+}
+
+/* True if fused iterations would share the rows of a deep matmul, and each
+ * would have a part of the columns, as the heads of attention.  It would pack
+ * this part for few rows.  Alone, the matmul has wide tiles, and its operand
+ * may be prepacked. */
+static bool divides_columns(const MergeCandidate *m) {
+  for (uint32_t k = 0; k < m->producer->candidates.len; k++) {
+    const Candidate *x = m->producer->candidates.at[k];
+    const LoopNest *loop = x->lowered->loop;
+    uint64_t shared = shared_vars(m, x);
+    for (uint32_t side = 0; side < 2 && x->depth > SHALLOW_DEPTH; side++) {
+      uint64_t columns = x->operand_axes[side];
+      uint32_t row =
+          loop_largest_axis(loop, x->operand_axes[1 - side] & shared);
+      if ((columns & shared) && (columns & ~shared) && row != UINT32_MAX &&
+          loop_extent_hint(loop, row) < MIN_DIVIDED_ROWS)
+        return true;
+    }
+  }
+  return false;
+}
+
 /* Returns why a merge is not worthwhile; NULL: it is.
  *
  * If both groups are matmuls, the second one reduces over an axis of the first.
@@ -437,6 +476,8 @@ static const char *unprofitable_reason(const MergeCandidate *m) {
     if (contraction_depth(m->producer) + others > MAX_FUSED_DEPTH &&
         !may_be_shallow(m))
       return "both matmuls are compute-bound";
+    if (divides_columns(m))
+      return "fused iterations would divide the columns of a matmul";
     return tile_rows_fit_cache(m) || may_strip_mine(m)
                ? check_parallelism(m, VECTOR_ITERATIONS * MIN_TASKS_PER_CORE)
                : exceeds_cache;

@@ -13,10 +13,12 @@ typedef struct Candidate {
   LoweredNode *lowered; /* NULL: the node stays alone */
   AxisSplits *splits;   /* or NULL */
   bool is_contraction;
-  bool must_fit_cache;        /* its rows must fit into a cache; it cannot be
-                                 strip-mined */
-  bool attention_rejected;    /* the backend has no fused-attention kernel for a
-                                 group with this node */
+  uint64_t operand_axes[2]; /* contractions: the result axes that only the one,
+                               or only the other operand has */
+  bool must_fit_cache;      /* its rows must fit into a cache; it cannot be
+                               strip-mined */
+  bool attention_rejected;  /* the backend has no fused-attention kernel for a
+                               group with this node */
   bool accumulation_rejected; /* the backend cannot accumulate in a group with
                                  this node */
   bool is_dead;               /* only groups with copies of it read it */

@@ -13,7 +13,7 @@
 #include "support/mem.h"
 
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -30,8 +30,8 @@ struct Mapped {
   uint32_t refs;     /* readers and tensors that share the mapping */
   Mapped *next;
   struct stat was;
+  int fd;     /* open, since to ask about a path takes ten times as long */
   char *path; /* as the user wrote it */
-  char *real; /* absolute, since a program may change its directory */
   void *note; /* what a reader has found in the file */
   void (*free_note)(void *note);
 };
@@ -112,21 +112,22 @@ static Mapped *take_entry(void) {
 
 static void let_go(Mapped *m) {
   mem_free(m->path);
-  free(m->real);
-  m->path = m->real = NULL;
+  m->path = NULL;
+  if (m->fd >= 0)
+    close(m->fd);
   if (m->note)
     m->free_note(m->note);
   m->note = NULL;
 }
 
-static bool fill(Mapped *m, const struct stat *is, const char *path) {
+static bool fill(Mapped *m, int fd, const struct stat *is, const char *path) {
   size_t len = strlen(path) + 1;
   m->path = mem_try_alloc(len);
   if (m->path)
     memcpy(m->path, path, len);
-  m->real = realpath(path, NULL);
   m->was = *is;
-  return m->path != NULL;
+  m->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  return m->path && m->fd >= 0;
 }
 
 static bool same_file(const struct stat *a, const struct stat *b) {
@@ -153,9 +154,9 @@ static Mapped *map_new(int fd, const struct stat *is, const char *path,
   errno = ENOMEM;
   Mapped *m = take_entry();
   /* private and writable: a tensor may be written, the file never is */
-  *at = m && fill(m, is, path) ? mmap(NULL, size, PROT_READ | PROT_WRITE,
-                                      MAP_PRIVATE | MAP_NORESERVE, fd, 0)
-                               : MAP_FAILED;
+  *at = m && fill(m, fd, is, path) ? mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_NORESERVE, fd, 0)
+                                   : MAP_FAILED;
   if (*at == MAP_FAILED) {
     int error = errno;
     if (m)
@@ -243,7 +244,7 @@ bool mapped_same(const Mapped *a, const Mapped *b) {
 /* True if the file has changed.  A renamed file is still itself. */
 static bool has_changed(const Mapped *m, bool *shorter) {
   struct stat is;
-  if (!m->real || stat(m->real, &is) != 0 || !same_file(&is, &m->was))
+  if (fstat(m->fd, &is) != 0)
     return false;
   *shorter = is.st_size < m->was.st_size;
   return !same_times(&is, &m->was);

@@ -39,11 +39,22 @@ val x = reshape [2, 5, 4] (signs 40)
 do print (for l => sum (for k h t =>
   i32 (bit_and (shift_right q.[k, l, t] (u8 (4 * h))) (u8 15))
   * i32 x.[h, k, t]))'
+AXON_TARGET=cpu AXON_TINY=0 "$AXON" plan --schedule nibbles.axn |
+  grep -q 'lanes i0; unroll i2' || fail 'nibbles: the shift is no constant'
 dots low 1 '
 val q = reshape [5, 33, 4] (bits 660)
 val x = reshape [5, 4] (signs 20)
 do print (for l => sum (for k t =>
   i32 (bit_and q.[k, l, t] (u8 199)) * i32 x.[k, t]))'
+# All rows use a tile of a large matrix, one after the other.
+dots tiles 1 '
+val q = reshape [16, 72, 64, 4] (bits 294912)
+val x = reshape [4, 72, 4] (signs 1152)
+val y = force (for r i l =>
+  sum (for k t => i32 q.[i, k, l, t] * i32 x.[r, k, t]))
+do print y.[3, 15, ...]'
+AXON_TARGET=cpu AXON_TINY=0 "$AXON" plan --schedule tiles.axn |
+  grep -q 'tasks i1, i0, i2 64;' || fail 'tiles: each row reads all tiles'
 # Words that are not neighbours in the lanes, and rows of words.
 dots columns 1 '
 val q = reshape [40, 5, 4] (bits 800)

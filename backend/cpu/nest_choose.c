@@ -147,6 +147,20 @@ static int64_t block_vectors(const NestChoice *c) {
              : MAX_COLUMN_BLOCK_VECTORS;
 }
 
+/* True if a value depends on nothing but the short axis v: unrolled, it is a
+ * constant, such as the distance by which the fields of a byte are shifted. */
+static bool has_constants_along(const NestChoice *c, uint32_t v) {
+  const LoopNest *loop = c->loop;
+  int64_t terms = nest_constant_extent(c->builder.nest, v);
+  if (terms == 0 || terms > MAX_CONSTANT_TERMS)
+    return false;
+  const uint64_t *depends = loop_op_vars(c->arena, loop);
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (depends[j] == (uint64_t)1 << v && loop->ops.at[j].kind != KOP_LOAD)
+      return true;
+  return false;
+}
+
 /* Vectors along a spatial axis, with an accumulator for each lane. */
 static void choose_columns(NestChoice *c) {
   const LoopNest *loop = c->loop;
@@ -189,6 +203,9 @@ static void choose_columns(NestChoice *c) {
   nest_build_order(&c->builder, &order);
   nest_build_step(&c->builder, STEP_LANES, v, 0, 0, TAIL_LESS);
   if (unrolls)
+    nest_build_step(&c->builder, STEP_UNROLL, last, 0, 0, TAIL_LESS);
+  else if (in_registers && !terms && last != NO_AXIS &&
+           last >= loop->spatial_axes && has_constants_along(c, last))
     nest_build_step(&c->builder, STEP_UNROLL, last, 0, 0, TAIL_LESS);
 }
 

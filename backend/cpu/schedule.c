@@ -182,6 +182,49 @@ static void reorder_for_reuse(Kernel *k) {
     }
 }
 
+/* True if an element of a tensor depends on a parallel axis. */
+static bool depends_on_axis(const KernelOp *load, uint32_t v) {
+  bool depends = load->address->coef[v] || load->checked_index_count;
+  for (uint32_t j = MAX_KERNEL_AXES; j < MAX_KERNEL_VARS; j++)
+    depends |= load->address->coef[j] != 0;
+  return depends;
+}
+
+/* Bytes that the kernel reads of tensors that depend on axis v, and of
+ * others. */
+static void count_reads_along(const Kernel *k, uint32_t v, double bytes[2]) {
+  const Node *last = NULL;
+  bytes[0] = bytes[1] = 0;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->ops.len; i++) {
+      const KernelOp *s = &k->loops.at[j]->ops.at[i];
+      if (s->kind != KOP_LOAD || s->node == last)
+        continue;
+      last = s->node;
+      bytes[depends_on_axis(s, v)] +=
+          node_element_hint(k->graph, s->node) * dtype_info[s->dtype].bytes;
+    }
+}
+
+/* Moves an axis next to the columns of a task if fewer bytes are read again
+ * then: those of tensors that do not depend on it are read once, and the others
+ * for each iteration of the other axes.  An example are few rows times a large
+ * matrix whose elements are computed. */
+static void reorder_columns_for_reuse(Kernel *k) {
+  uint32_t inner = k->parallel_axes - 2;
+  for (uint32_t v = 0; k->parallel_axes > 2 && v < inner; v++) {
+    double bytes[2],
+        rows = loop_extent_hint(k->loops.at[0], v),
+        others = loop_iterations_hint(k->loops.at[0], 0, inner + 1) / rows;
+    count_reads_along(k, v, bytes);
+    if (bytes[0] < MIN_REREAD_BYTES || rows * bytes[0] < 2 * others * bytes[1])
+      continue;
+    kernel_move_axis_last(k, v);
+    kernel_move_axis_last(k, inner);
+    return;
+  }
+}
+
 /* ---- non-temporal stores ---- */
 
 /* Accessed bytes per byte of the last-level cache from which a kernel uses
@@ -239,6 +282,7 @@ static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
         short_reduction_choose(k, s))
       return;
     s->task_kind = TASK_COLUMNS;
+    reorder_columns_for_reuse(k);
     s->last_axis_block = choose_task_columns(k, s);
     s->reduction_unroll = terms_span_pages(k) ? PAGE_STRIDE_UNROLL : 1;
   }

@@ -187,7 +187,7 @@ static void test_moved(void **state) {
   assert_true(last_of(t) == 0 && tensor_check(t, &fault));
   assert_int_equal(ftruncate(fd, PAGE), 0);
   assert_true(last_of(t) == 0);
-  says(t, "a part of the file is missing");
+  says(t, "the file was truncated");
   close(fd);
   tensor_release(t);
   make(NULL);
