@@ -108,6 +108,21 @@ static bool begin_hoisted_masks(Emitter *e, const ConvWindow *w,
          vectors <= MAX_IMAGE_ROW_MASKS;
 }
 
+/* Begins the loop that copies the window.  Appends its loop-invariant code to
+ * the function head and to task_code.  Returns its value as a vector. */
+static const char *begin_window_copy(Emitter *e, const LoopNest *loop,
+                                     uint32_t vector_axis, uint32_t loops,
+                                     const uint32_t *order, Buffer *task_code) {
+  emit_begin_loop(e, loop, vector_axis, loops, order);
+  emit_ops(e);
+  Dtype t = loop->outputs.at[0].dtype;
+  const char *value =
+      emit_vector(e, loop->outputs.at[0].value_op, value_class(t));
+  emit_append(&e->function.head, &e->levels.code[0]);
+  emit_append(task_code, &e->levels.code[OUTER_LEVEL]);
+  return value;
+}
+
 static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
                         Buffer *task_code) {
   const ConvWindow *w = t->window;
@@ -123,8 +138,7 @@ static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
   if (count > 1) /* prefetch the next plane while this one is copied */
     e->prefetch_axis = order[count - 2];
   e->hoisted_masks = begin_hoisted_masks(e, w, &masks) ? &masks : NULL;
-  const char *value =
-      gemm_begin_operand(e, loop, last, count, order, task_code);
+  const char *value = begin_window_copy(e, loop, last, count, order, task_code);
   e->hoisted_masks = NULL;
   e->prefetch_axis = NO_AXIS;
   buffer_printf(&store, "st_%s(%s + j, %s);\n", name,
@@ -330,7 +344,7 @@ static void emit_weight_panel(Emitter *e, const GemmTiling *t,
   if (may_prepack)
     prepack_emit_call(e, prepacked_index, out);
   else
-    gemm_pack_b(e, t, &t->a, t->m_axis, loop_index, task_code, out);
+    gemm_pack_b(e, t, &t->a, t->m_axis, task_code, out);
   buffer_puts(out, "}\n");
   emit_panel_finite_check(e, t, loop_index,
                           may_prepack ? &prepacked_index : NULL, out);
