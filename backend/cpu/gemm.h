@@ -35,6 +35,10 @@ void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
  * panels; n_axis is the axis of its columns. */
 void gemm_pack_b(Emitter *e, const GemmTiling *t, const Operand *o,
                  uint32_t n_axis, Buffer *task_code, Buffer *out);
+struct OperandCopy;
+/* Emits a nest that copies a part of an operand. */
+void gemm_emit_copy(Emitter *e, const struct Nest *n,
+                    const struct OperandCopy *c, Buffer *out);
 /* Tests all elements of b: sets `odds` in lanes with inf or NaN. */
 void gemm_test_b(Emitter *e, const GemmTiling *t, Buffer *task_code,
                  Buffer *out);

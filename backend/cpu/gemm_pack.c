@@ -36,8 +36,8 @@ static OperandCopy begin_copy(const LoopNest *loop, uint32_t axis,
                        .task_code = task_code};
 }
 
-static void emit_copy(Emitter *e, const Nest *n, const OperandCopy *c,
-                      Buffer *out) {
+void gemm_emit_copy(Emitter *e, const Nest *n, const OperandCopy *c,
+                    Buffer *out) {
   if (!n) {
     e->failed = true;
     return;
@@ -59,7 +59,7 @@ void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
   c.to = "a";
   c.pitch = by_rows ? LDA_ROWS : LDA_COLUMNS;
   c.begin = "x0", c.end = "x1", c.from = "k0", c.until = "k1";
-  emit_copy(e, t->a.nest, &c, out);
+  gemm_emit_copy(e, t->a.nest, &c, out);
 }
 
 void gemm_pack_b(Emitter *e, const GemmTiling *t, const Operand *o,
@@ -70,7 +70,7 @@ void gemm_pack_b(Emitter *e, const GemmTiling *t, const Operand *o,
   c.to = "b";
   c.pitch = (int64_t)t->nr_vectors * e->width;
   c.begin = "n0", c.end = "n1", c.from = "from", c.until = "to";
-  emit_copy(e, o->nest, &c, out);
+  gemm_emit_copy(e, o->nest, &c, out);
 }
 
 void gemm_test_b(Emitter *e, const GemmTiling *t, Buffer *task_code,
@@ -83,9 +83,9 @@ void gemm_test_b(Emitter *e, const GemmTiling *t, Buffer *task_code,
   c.begin = "0", c.end = emit_int(e, loop->extents[t->n_axis]);
   c.from = loop->accumulated_axes ? "first" : "0";
   c.until = loop->accumulated_axes ? "last" : emit_int(e, t->depth);
-  emit_copy(e,
-            gemm_test_nest(e->kernel, loop, t->n_axis, along_terms, e->width),
-            &c, out);
+  gemm_emit_copy(
+      e, gemm_test_nest(e->kernel, loop, t->n_axis, along_terms, e->width), &c,
+      out);
 }
 
 /* ---- operands that are read in place ---- */

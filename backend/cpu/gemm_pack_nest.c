@@ -162,7 +162,27 @@ static Nest *choose_nest(const Kernel *k, const GemmTiling *t, const Operand *o,
   return end_choice(&c);
 }
 
+/* The nest that copies the window of a convolution: lines of a plane, whose
+ * axes are the last ones. */
+static Nest *choose_window_nest(const Kernel *k, ConvWindow *w,
+                                uint32_t width) {
+  LoopNest *loop = w->copy_loop;
+  uint32_t last = loop->axis_count - 1;
+  PackChoice c = {.builder.nest = nest_new(k->arena, loop, k->axis_names),
+                  .loop = loop,
+                  .axis = last - 1,
+                  .first_term = last,
+                  .last_term = last,
+                  .width = width};
+  for (uint32_t v = loop->spatial_axes; v < last; v++)
+    c.lines[c.line_count++] = v;
+  choose_tasks(&c);
+  choose_rows(&c);
+  return end_choice(&c);
+}
+
 void gemm_pack_choose(const Kernel *k, const Schedule *s, GemmTiling *t) {
   t->a.nest = choose_nest(k, t, &t->a, t->m_axis, s->width);
-  t->b.nest = choose_nest(k, t, &t->b, t->n_axis, s->width);
+  t->b.nest = t->window ? choose_window_nest(k, t->window, s->width)
+                        : choose_nest(k, t, &t->b, t->n_axis, s->width);
 }

@@ -25,7 +25,7 @@ typedef enum OperandPacking {
 typedef struct Operand {
   LoopNest *loop; /* its one output is the product of the operand's factors */
   OperandPacking packing;
-  struct Nest *nest; /* packs it; NULL: nothing does */
+  struct Nest *nest; /* packs it, or copies its window; NULL: nothing does */
   bool may_prepack;  /* the packed operand may be cached between calls
                         (prepack.c) */
   bool prepack_pays; /* packing takes long enough to cache its result */

@@ -115,11 +115,16 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
   nest_write_loops(w, depth + 1, &s);
   if (is_guarded)
     buffer_puts(w->out, "}\n");
+  if (w->copy && w->copy->line_end && l->axis == w->copy->axis)
+    buffer_puts(w->out, w->copy->line_end);
 }
 
-/* Returns true if a loop counts its iterations, which select accumulators. */
+/* Returns true if a loop counts its iterations, which select accumulators or
+ * masks. */
 static bool counts(const NestWriter *w, uint32_t depth, const NestState *s) {
-  return s->in_sums && nest_indexes_accumulators(w->nest, depth);
+  bool has_masks = w->copy && w->copy->masks && w->copy->masks->source.len;
+  return (s->in_sums && nest_indexes_accumulators(w->nest, depth)) ||
+         (has_masks && depth + 2 == w->nest->loop_count);
 }
 
 static void declare_count(NestWriter *w, uint32_t depth, const NestState *s) {
@@ -527,6 +532,8 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
   bool is_row = l->axis == n->stream.row_axis && nest_piece(n, depth) == 0;
   bool is_term =
       w->copy && w->copy->term_axes > 1 && l->axis == w->copy->first_term;
+  if (w->copy)
+    nest_declare_place(w, depth);
   if (is_term)
     nest_write_terms(w, depth, s);
   else if (depth == nest_transposed(n))
@@ -971,13 +978,15 @@ void emit_operand_copy(Emitter *e, Buffer *out, const Nest *n,
   const NestCode *body = &w->codes[NEST_BODY];
   w->copy = copy;
   w->loop_index = e->loop_index;
+  nest_begin_masks(w);
   begin_body(w);
   nest_copy_vector(w);
+  e->hoisted_masks = NULL;
   nest_capture(w, NEST_BODY);
-  nest_begin_copy(w, &s);
   emit_append(&e->function.head, &body->levels[0]);
   emit_append(copy->task_code, &body->levels[OUTER_LEVEL]);
   buffer_puts(out, "{\n");
+  nest_begin_copy(w, &s);
   nest_write_loops(w, 0, &s);
   buffer_puts(out, "}\n");
 }

@@ -1,9 +1,10 @@
-/* Nests that copy operands of products to panels or rows, or that test their
- * elements.
+/* Nests that copy operands of products to panels, rows or windows, or that test
+ * their elements.
  *
  * k is the number of a term.  If the terms have several axes, i%u are the
  * indices of term k.  If the last of these axes is tiled, its loops run over
- * `run` terms, which differ in this axis only; the first of them is term k. */
+ * `run` terms, which differ in this axis only; the first of them is term k, and
+ * the index behind the last one is `past`. */
 #include "backend/cpu/nest_writer.h"
 #include "machine/limits/cpu.h"
 
@@ -26,8 +27,8 @@ static const char *term_place(NestWriter *w, const char *at) {
   const OperandCopy *c = w->copy;
   if (c->term_axes == 1)
     return format(w->e, "(%s - %s)", at, c->from);
-  return has_term_lanes(w) ? format(w->e, "(k - %s + %s - i%u)", c->from, at,
-                                    last_term_axis(c))
+  return has_term_lanes(w) ? format(w->e, "((k - %s) + (%s - i%u))", c->from,
+                                    at, last_term_axis(c))
                            : format(w->e, "(k - %s)", c->from);
 }
 
@@ -39,7 +40,7 @@ static bool is_other_line(const NestWriter *w, uint32_t at) {
          (v < w->copy->first_term || v > last_term_axis(w->copy));
 }
 
-/* The same for a line. */
+/* The place of a line among the copied ones.  at: its index. */
 static const char *line_place(NestWriter *w, const char *at) {
   const Nest *n = w->nest;
   const char *place = format(w->e, "(%s - %s)", at, w->copy->begin);
@@ -51,23 +52,58 @@ static const char *line_place(NestWriter *w, const char *at) {
   return place;
 }
 
+static uint32_t first_loop(const NestWriter *w, uint32_t axis) {
+  uint32_t j = 0;
+  while (w->nest->loops[j].axis != axis)
+    j++;
+  return j;
+}
+
+/* The loop before which `place` is declared: the address of a panel, of a line,
+ * or of a term of all lines. */
+static uint32_t place_depth(const NestWriter *w) {
+  switch (w->copy->use) {
+  case OPERAND_TO_ROWS:
+  case OPERAND_TO_WINDOW:
+    return first_loop(w, w->copy->first_term);
+  case OPERAND_TO_COLUMNS:
+    return first_loop(w, w->copy->axis);
+  case OPERAND_TO_PANELS:
+    return first_loop(w, w->copy->axis) + 1;
+  case OPERAND_TESTED:
+    break;
+  }
+  return NO_LOOP;
+}
+
+void nest_declare_place(NestWriter *w, uint32_t depth) {
+  const OperandCopy *c = w->copy;
+  long long pitch = c->pitch;
+  if (depth != place_depth(w))
+    return;
+  buffer_printf(w->out, "%s *const place = %s", memory_type(c->dtype), c->to);
+  if (c->use == OPERAND_TO_ROWS)
+    buffer_printf(w->out, " + %s * %lld",
+                  line_place(w, format(w->e, "i%u", c->axis)), pitch);
+  if (c->use == OPERAND_TO_COLUMNS)
+    buffer_printf(w->out, " + %s * %lld",
+                  term_place(w, format(w->e, "i%u", c->first_term)), pitch);
+  if (c->use == OPERAND_TO_PANELS)
+    buffer_printf(w->out, " + (b%u - %s) * (%s - %s)", depth - 1, c->begin,
+                  c->until, c->from);
+  buffer_puts(w->out, ";\n");
+}
+
 /* The address of an element of the copy. */
 static const char *address(NestWriter *w, const char *line, const char *term) {
   const OperandCopy *c = w->copy;
-  long long pitch = c->pitch;
-  const char *place = term_place(w, term);
-  if (c->use == OPERAND_TO_ROWS)
-    return format(w->e, "%s + %s * %lld + %s", c->to, line_place(w, line),
-                  pitch, place);
   if (c->use == OPERAND_TO_COLUMNS)
-    return format(w->e, "%s + %s * %lld + %s", c->to, place, pitch,
-                  line_place(w, line));
-  uint32_t panel = 0; /* the loop over panels */
-  while (w->nest->loops[panel].axis != c->axis)
-    panel++;
-  return format(w->e, "%s + (b%u - %s) * (%s - %s) + %s * %lld + (%s - b%u)",
-                c->to, panel, c->begin, c->until, c->from, place, pitch, line,
-                panel);
+    return format(w->e, "place + (%s - %s)", line, c->begin);
+  const char *at = term_place(w, term);
+  if (c->use == OPERAND_TO_PANELS)
+    return format(w->e, "place + %s * %lld + (%s - b%u)", at,
+                  (long long)c->pitch, line, first_loop(w, c->axis));
+  return format(w->e, "place + %s", at);
 }
 
 /* ---- vectors ---- */
@@ -99,8 +135,27 @@ void nest_copy_vector(NestWriter *w) {
   }
 }
 
+void nest_begin_masks(NestWriter *w) {
+  HoistedMasks *masks = w->copy->masks;
+  if (masks)
+    masks->vector_index =
+        format(w->e, "n%u", nest_find(w->nest, last_term_axis(w->copy), 1));
+  w->e->hoisted_masks = masks;
+}
+
+/* The masks are computed before all lines. */
+static void write_masks(NestWriter *w) {
+  const OperandCopy *c = w->copy;
+  buffer_printf(w->out,
+                "enum { inside = 0 };\nconst int64_t start = %s, end = %s;\n",
+                c->from, c->until);
+  emit_append(w->out, &c->masks->source);
+}
+
 void nest_begin_copy(NestWriter *w, NestState *s) {
   const OperandCopy *c = w->copy;
+  if (c->masks && c->masks->source.len)
+    write_masks(w);
   for (uint32_t j = 0; j < w->nest->loop_count; j++) {
     uint32_t v = w->nest->loops[j].axis;
     AxisRange *r = &s->axes[v];
@@ -153,11 +208,12 @@ void nest_write_terms(NestWriter *w, uint32_t depth, const NestState *from) {
     const char *extent = emit_int(w->e, w->nest->spec->extents[last]);
     buffer_printf(w->out,
                   "for (int64_t k = %s, run; k < %s; k += run) {\n"
-                  "run = %s - i%u < %s - k ? %s - i%u : %s - k;\n",
+                  "run = %s - i%u < %s - k ? %s - i%u : %s - k;\n"
+                  "const int64_t past = i%u + run;\n",
                   c->from, c->until, extent, last, c->until, extent, last,
-                  c->until);
+                  c->until, last);
     s.axes[last].begin = format(w->e, "i%u", last);
-    s.axes[last].end = format(w->e, "(i%u + run)", last);
+    s.axes[last].end = "past";
   } else {
     buffer_printf(w->out, "for (int64_t k = %s; k < %s; k++) {\n", c->from,
                   c->until);

@@ -31,6 +31,8 @@ typedef enum OperandUse {
   OPERAND_TO_ROWS,    /* the terms of a line are contiguous */
   OPERAND_TO_COLUMNS, /* the lines are contiguous in each term */
   OPERAND_TO_PANELS,  /* the same in each panel, a piece of the lines */
+  OPERAND_TO_WINDOW,  /* the terms of a line are contiguous, and `to` is the
+                         address of a line, an expression of its indices */
   OPERAND_TESTED,     /* `odds` becomes true in lanes with inf or NaN */
 } OperandUse;
 
@@ -46,7 +48,10 @@ typedef struct OperandCopy {
   const char *begin, *end;
   uint32_t first_term, term_axes; /* the axes of the terms */
   const char *from, *until;
-  Buffer *task_code; /* for what no loop of the nest changes */
+  Buffer *task_code;    /* for what no loop of the nest changes */
+  const char *line_end; /* code after each line; NULL: none */
+  HoistedMasks *masks;  /* of the vectors of a line; NULL: loads have their own
+                           masks */
 } OperandCopy;
 
 /* An operand that is loaded as vectors x%u_0, x%u_1, …, and shuffled to y%u. */
@@ -129,8 +134,12 @@ void emit_operand_copy(Emitter *e, Buffer *out, const Nest *n,
 
 /* The code of an iteration: stores or tests a vector. */
 void nest_copy_vector(NestWriter *w);
-/* The ranges of the part that is copied. */
+/* The masks of a line have the number of the vector as index. */
+void nest_begin_masks(NestWriter *w);
+/* Writes the masks, and sets the ranges of the part that is copied. */
 void nest_begin_copy(NestWriter *w, NestState *s);
+/* Declares the address from which on the loops from `depth` on store. */
+void nest_declare_place(NestWriter *w, uint32_t depth);
 /* Writes the loops over the axes of the terms, of which loop `depth` is the
  * first, and what is inside. */
 void nest_write_terms(NestWriter *w, uint32_t depth, const NestState *s);
