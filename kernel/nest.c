@@ -9,6 +9,7 @@ Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names) {
   n->spec = spec;
   n->stream = (NestStream){NO_LOOP, NO_LOOP, NO_LOOP, 0, 0};
   n->flat.axis = n->shared_axis = n->interleaved_axis = NO_LOOP;
+  n->transposed_axis = NO_LOOP;
   n->loop_count = spec->axis_count;
   for (uint32_t v = 0; v <= MAX_KERNEL_AXES; v++)
     n->names[v] = (uint8_t)(names && v < spec->axis_count ? names[v] : v);
@@ -68,6 +69,11 @@ uint32_t nest_shuffled(const Nest *n) {
 uint32_t nest_interleaved(const Nest *n) {
   return n->interleaved_axis == NO_LOOP ? NO_LOOP
                                         : nest_find(n, n->interleaved_axis, 0);
+}
+
+uint32_t nest_transposed(const Nest *n) {
+  return n->transposed_axis == NO_LOOP ? NO_LOOP
+                                       : nest_find(n, n->transposed_axis, 0);
 }
 
 bool nest_axis_is_reduced(const Nest *n, uint32_t axis) {

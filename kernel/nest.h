@@ -92,6 +92,8 @@ typedef struct Nest {
                            through shared memory; NO_LOOP: none */
   uint32_t interleaved_axis; /* the vectors of its iterations are stored
                                 together, interleaved; NO_LOOP: none */
+  uint32_t transposed_axis;  /* the vectors of its iterations are transposed
+                                before they are stored; NO_LOOP: none */
   bool loads_broadcasts;     /* uniform operands are loaded before the loops */
   bool loads_masked;         /* input rows are loaded once, with their masks */
   bool fuses_products;       /* each product is fused with its addition */
@@ -125,6 +127,8 @@ uint32_t nest_jammed_rows(const Nest *n);
 uint32_t nest_lanes(const Nest *n);
 /* The loop whose vectors are stored interleaved, or NO_LOOP. */
 uint32_t nest_interleaved(const Nest *n);
+/* The loop whose vectors are transposed, or NO_LOOP. */
+uint32_t nest_transposed(const Nest *n);
 /* The loop that loads operands, whose lanes are shuffled, or NO_LOOP. */
 uint32_t nest_shuffled(const Nest *n);
 /* The number of indices of an axis, or of a flattened loop, if it is constant

@@ -348,6 +348,21 @@ static const char *interleave(StepContext *c) {
   return NULL;
 }
 
+static const char *transpose(StepContext *c) {
+  Nest *n = c->n;
+  const NestLoop *l = &n->loops[c->at];
+  if (n->transposed_axis != NO_LOOP)
+    return refuse(c, "cannot be transposed: another loop is, or it is already");
+  if (nest_accumulator_depth(n) < n->loop_count)
+    return refuse(c, "cannot be transposed: this loop nest has sums, and only "
+                     "vectors that are stored can be");
+  if (l->run != NEST_UNROLL || nest_piece(n, c->at))
+    return refuse(c, "is not unrolled, or is tiled: transpose the innermost "
+                     "piece, and unroll it first");
+  n->transposed_axis = l->axis;
+  return NULL;
+}
+
 /* ---- sums ---- */
 
 static const char *parts(StepContext *c) {
@@ -499,6 +514,7 @@ static const char *set_flag(StepContext *c) {
   case STEP_SHARED:
   case STEP_INTERLEAVE:
   case STEP_SHUFFLE:
+  case STEP_TRANSPOSE:
   case NEST_STEP_COUNT:
     break;
   }
@@ -547,6 +563,7 @@ static StepFunction *const functions[NEST_STEP_COUNT] = {
     [STEP_SHARED] = shared,
     [STEP_INTERLEAVE] = interleave,
     [STEP_SHUFFLE] = shuffle,
+    [STEP_TRANSPOSE] = transpose,
 };
 
 const char *nest_apply(Nest *n, const NestStep *step) {

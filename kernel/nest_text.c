@@ -150,6 +150,7 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_SHARED:
   case STEP_INTERLEAVE:
   case STEP_SHUFFLE:
+  case STEP_TRANSPOSE:
   case NEST_STEP_COUNT:
     break;
   }
@@ -306,6 +307,8 @@ void nest_print(Buffer *out, const Nest *n) {
     buffer_printf(out, "shared i%u\n", n->names[n->shared_axis]);
   if (n->interleaved_axis != NO_LOOP)
     buffer_printf(out, "interleave i%u\n", n->names[n->interleaved_axis]);
+  if (n->transposed_axis != NO_LOOP)
+    buffer_printf(out, "transpose i%u\n", n->names[n->transposed_axis]);
   const NestStream *t = &n->stream;
   if (t->row_axis != NO_LOOP)
     buffer_printf(out, "stream i%u: %lld*i%u + %lld*i%u\n",

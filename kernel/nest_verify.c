@@ -177,11 +177,32 @@ static const char *check_interleaved(const Nest *n) {
   return NULL;
 }
 
+/* A block of vectors is square, and nothing else is inside of its loop. */
+static const char *check_transposed(const Nest *n) {
+  uint32_t at = nest_transposed(n), lanes = nest_lanes(n);
+  if (at == NO_LOOP)
+    return NULL;
+  if (lanes != at + 1)
+    return nest_loop_reason(n, at,
+                            "cannot be transposed: order it just outside of "
+                            "the lanes");
+  if (n->loops[at].count != n->loops[lanes].count)
+    return nest_loop_reason(
+        n, at,
+        arena_printf(
+            n->arena,
+            "has %lld iterations, and can be transposed if it has %lld, "
+            "like the lanes",
+            (long long)n->loops[at].count, (long long)n->loops[lanes].count));
+  return NULL;
+}
+
 const char *nest_verify(const Nest *n) {
   const char *error = check_axes(n);
   error = error ? error : check_pieces(n);
   error = error ? error : check_flattened(n);
   error = error ? error : check_interleaved(n);
+  error = error ? error : check_transposed(n);
   error = error ? error : check_strips(n);
   error = error ? error : check_shifted(n);
   error = error ? error : check_shuffled(n);

@@ -276,12 +276,30 @@ static void add_info(const PlanRecorder *recorder, const PlanSummary *p,
                                      machine_peak_rates());
 }
 
+static void put_packing(const PlanRecorder *recorder, const char *operand,
+                        const Nest *n, Buffer *out) {
+  if (!n)
+    return;
+  buffer_printf(out, "pack the %s operand\n", operand);
+  nest_print(out, nest_after(n, recorder->shown.steps));
+}
+
+/* A matmul, with the nests that pack its operands. */
+static void put_gemm(const PlanRecorder *recorder, const KernelInfo *info,
+                     uint32_t at, Buffer *out) {
+  buffer_puts(out, "by gemm\n");
+  if (recorder->shown.stage != PLAN_NESTS || !info->packing)
+    return;
+  put_packing(recorder, "left", info->packing[at].left, out);
+  put_packing(recorder, "right", info->packing[at].right, out);
+}
+
 /* The loop nest as text at the recorded stage. */
 static void put_nest(const PlanRecorder *recorder, const KernelInfo *info,
                      uint32_t at, Buffer *out) {
   const Nest *n = info->nests[at];
   if (!n)
-    buffer_puts(out, "by gemm\n");
+    put_gemm(recorder, info, at, out);
   else if (at && info->nests[at - 1] && info->nests[at - 1]->has_epilogue)
     buffer_puts(out, "in the epilogue of the one before\n");
   else if (recorder->shown.stage == PLAN_NESTS)
@@ -348,6 +366,7 @@ static PlanKernel kernel_of(const PlanRecorder *recorder, const PlanSummary *p,
   k.stage_text = stage_text(recorder, arena, c, &k.info);
   k.info.kernel = NULL;
   k.info.nests = NULL;
+  k.info.packing = NULL;
   k.info.lowered = NULL;
   add_values(recorder, p, arena, &k, c);
   for (uint32_t j = 0; j < c->remarks->blockers.len; j++) {

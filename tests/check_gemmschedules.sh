@@ -23,6 +23,14 @@ done
 "$AXON" plan --schedule --schedules chosen.axs gemm.axn >again
 cmp -s chosen.axs again || fail "other schedules: $(diff chosen.axs again)"
 
+# ---- nests that pack operands, and copy windows ----
+"$AXON" plan --stage nest gemm.axn >out
+for text in 'pack the left operand' 'pack the right operand' \
+  'transpose i[0-9]' 'for i[0-9]*\.2 by [0-9]* less'
+do
+  grep -q "$text" out || fail "no nest with $text: $(head -30 out)"
+done
+
 # ---- refusals ----
 cp "$here/tests/schedules/refused_gemm.axn" product.axn
 kernel=$("$AXON" plan --schedule product.axn | grep -B1 'by gemm' | head -1)

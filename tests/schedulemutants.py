@@ -42,6 +42,7 @@ FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
 # a GPU, `_on_sm_75`.
 CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
          "interleave": "fma", "small": "fma", "interleave_kept": "stage",
+         "transpose": "",
          "gemm": "by gemm",
          "micro": "by gemm", "micro_conv": "by gemm", "softmax": "",
          "strips": "strip=", "blur": "stream", "argmax": "", "gpu": "by rows",

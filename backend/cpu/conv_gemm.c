@@ -1,6 +1,7 @@
 /* Convolutions as C: a task copies the part of the input that it needs to
  * scratch memory.  Panels are packed from there. */
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/nest_writer.h"
 #include "backend/cpu/prepack.h"
 #include "machine/limits/cpu.h"
 
@@ -77,65 +78,36 @@ static void emit_tap_offsets(Emitter *e, Buffer *out, const ConvWindow *w,
 
 /* ---- window ---- */
 
-/* Declares the address of one row of the window.  Each phase of the strides has
- * its own plane. */
-static void emit_image_row_pointer(Emitter *e, Buffer *out, const GemmTiling *t,
-                                   const ConvWindow *w) {
-  const char *type = gemm_element_type(t->accumulator_dtype),
-             *plane = emit_int(e, w->plane_elements);
-  const char *row = "line", *plane_index = "plane";
+/* The address of a row of the window.  Each phase of the strides has its own
+ * plane. */
+static const char *image_row_address(Emitter *e, const ConvWindow *w) {
+  const LoopNest *loop = w->copy_loop;
+  uint32_t first = loop->spatial_axes, line = loop->axis_count - 2;
+  const char *row = format(e, "i%u", line), *plane = "0";
+  for (uint32_t v = first; v < line; v++)
+    plane = v == first ? format(e, "i%u", v)
+                       : format(e, "(%s * %s + i%u)", plane,
+                                emit_int(e, loop->extents[v]), v);
+  plane = format(e, "%s * %s", plane, emit_int(e, conv_window_phases(w)));
   if (w->has_rows && w->row.stride > 1) {
     const char *stride = emit_int(e, w->row.stride);
-    plane_index = format(e, "(plane + line %% %s * %s)", stride,
-                         emit_int(e, w->column.stride));
-    row = format(e, "line / %s", stride);
+    plane = format(e, "%s + i%u %% %s * %s", plane, line, stride,
+                   emit_int(e, w->column.stride));
+    row = format(e, "i%u / %s", line, stride);
   }
-  buffer_printf(out, "%s *const to = window + %s * %s + %s * %s;\n", type,
-                plane_index, plane, row, emit_int(e, w->row_pitch));
+  const char *elements = emit_int(e, w->plane_elements),
+             *pitch = emit_int(e, w->row_pitch);
+  return format(e, "window + (%s) * %s + %s * %s", plane, elements, row, pitch);
 }
 
-/* Computes the masks of a row once for all rows. */
-static bool begin_hoisted_masks(Emitter *e, const ConvWindow *w,
-                                HoistedMasks *masks) {
-  const LoopNest *loop = w->copy_loop;
-  uint32_t last = loop->axis_count - 1;
-  int64_t vectors = ceil_div(loop->extents[last], e->width);
-  *masks = (HoistedMasks){.source = {.arena = e->arena},
-                          .vector_count = (uint32_t)vectors,
-                          .vector_index = "a",
-                          .line_axis = last - 1};
-  return extent_is_static(loop->graph, loop->extents[last]) &&
+/* Returns true if the masks of a row are computed once for all rows. */
+static bool hoists_masks(const LoopNest *loop, int64_t vectors) {
+  return extent_is_static(loop->graph, loop->extents[loop->axis_count - 1]) &&
          vectors <= MAX_IMAGE_ROW_MASKS;
 }
 
-static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
-                        Buffer *task_code) {
-  const ConvWindow *w = t->window;
-  const LoopNest *loop = w->copy_loop;
-  uint32_t order[MAX_KERNEL_AXES], count = 0, last = loop->axis_count - 1;
-  HoistedMasks masks;
-  const char *name = dtype_info[t->accumulator_dtype].name;
-  const char *type = gemm_element_type(t->accumulator_dtype);
-  bool deinterleaves = w->column.stride > 1;
-  Buffer store = {.arena = e->arena};
-  for (uint32_t v = loop->spatial_axes; v < last; v++)
-    order[count++] = v;
-  if (count > 1) /* prefetch the next plane while this one is copied */
-    e->prefetch_axis = order[count - 2];
-  e->hoisted_masks = begin_hoisted_masks(e, w, &masks) ? &masks : NULL;
-  const char *value =
-      gemm_begin_operand(e, loop, last, count, order, task_code);
-  e->hoisted_masks = NULL;
-  e->prefetch_axis = NO_AXIS;
-  buffer_printf(&store, "st_%s(%s + j, %s);\n", name,
-                deinterleaves ? "whole" : "to", value);
-  if (deinterleaves)
-    buffer_printf(
-        out, "%s *const whole = (%s *)(room + %s);\n", type, type,
-        emit_scratch(e,
-                     emit_extent_add(e, loop->extents[last],
-                                     (int64_t)e->width * 2 * w->column.stride),
-                     t->accumulator_dtype));
+/* Declares the extents of the window. */
+static void emit_window_extents(Emitter *e, const ConvWindow *w, Buffer *out) {
   const char *stride = emit_int(e, w->column.stride);
   const char *span = emit_int(e, emit_extent_add(e, w->column.span, 1));
   const char *row_steps = "", *row_span = "1";
@@ -146,36 +118,56 @@ static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
   }
   buffer_printf(out,
                 "const int64_t width = (hi - lo - 1) * %s + %s;\n"
-                "const int64_t height = %s%s;\nint64_t plane = 0;\n",
+                "const int64_t height = %s%s;\n",
                 stride, span, row_steps, row_span);
-  if (masks.source.len) {
-    buffer_puts(out, "enum { inside = 0 };\n"
-                     "const int64_t start = 0, end = width;\n");
-    emit_append(out, &masks.source);
-  }
-  for (uint32_t v = loop->spatial_axes; v + 1 < last; v++) {
-    buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
-                  emit_int(e, loop->extents[v]), v);
-    emit_append(out, &e->levels.code[2 + v - loop->spatial_axes]);
-  }
-  buffer_printf(out,
-                "for (int64_t line = 0; line < height; line++) {\n"
-                "const int64_t i%u = line;\n",
-                last - 1);
-  emit_append(out, &e->levels.code[e->levels.vector - 1]);
-  emit_image_row_pointer(e, out, t, w);
-  buffer_puts(out,
-              "const int64_t end = width;\nint64_t j = 0, a = 0;\n(void)a;\n");
-  emit_vector_loop(e, out, ", a++", &store, &store);
-  if (deinterleaves) {
-    const char *elements = emit_int(e, w->plane_elements);
-    buffer_printf(out, "deal_%s(to, %s, whole, %s, width);\n", name, elements,
-                  emit_int(e, w->column.stride));
-  }
-  buffer_printf(out, "(void)i%u;\n}\nplane += %s;\n", last - 1,
-                emit_int(e, conv_window_phases(w)));
-  for (uint32_t v = loop->spatial_axes; v + 1 < last; v++)
-    buffer_puts(out, "}\n");
+}
+
+/* Copies lines to `whole` first, whose elements are then distributed among the
+ * phases of the stride. */
+static void deinterleave_lines(Emitter *e, const GemmTiling *t, OperandCopy *c,
+                               Buffer *out) {
+  const ConvWindow *w = t->window;
+  const char *type = gemm_element_type(t->accumulator_dtype);
+  int64_t elements =
+      emit_extent_add(e, w->copy_loop->extents[w->copy_loop->axis_count - 1],
+                      (int64_t)e->width * 2 * w->column.stride);
+  buffer_printf(out, "%s *const whole = (%s *)(room + %s);\n", type, type,
+                emit_scratch(e, elements, t->accumulator_dtype));
+  const char *plane = emit_int(e, w->plane_elements),
+             *stride = emit_int(e, w->column.stride);
+  c->line_end =
+      format(e, "deal_%s(%s, %s, whole, %s, width);\n",
+             dtype_info[t->accumulator_dtype].name, c->to, plane, stride);
+  c->to = "whole";
+}
+
+static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
+                        Buffer *task_code) {
+  const ConvWindow *w = t->window;
+  const LoopNest *loop = w->copy_loop;
+  uint32_t last = loop->axis_count - 1;
+  int64_t vectors = ceil_div(loop->extents[last], e->width);
+  HoistedMasks masks = {.source = {.arena = e->arena},
+                        .vector_count = (uint32_t)vectors,
+                        .line_axis = last - 1};
+  OperandCopy c = {.use = OPERAND_TO_WINDOW,
+                   .dtype = t->accumulator_dtype,
+                   .to = image_row_address(e, w),
+                   .axis = last - 1,
+                   .begin = "0",
+                   .end = "height",
+                   .first_term = last,
+                   .term_axes = 1,
+                   .from = "0",
+                   .until = "width",
+                   .task_code = task_code,
+                   .masks = hoists_masks(loop, vectors) ? &masks : NULL};
+  emit_window_extents(e, w, out);
+  if (w->column.stride > 1)
+    deinterleave_lines(e, t, &c, out);
+  if (last > loop->spatial_axes + 1) /* while one plane is copied */
+    e->prefetch_axis = last - 2;
+  gemm_emit_copy(e, t->b.nest, &c, out);
 }
 
 /* ---- panels ---- */
@@ -330,7 +322,7 @@ static void emit_weight_panel(Emitter *e, const GemmTiling *t,
   if (may_prepack)
     prepack_emit_call(e, prepacked_index, out);
   else
-    gemm_pack_b(e, t, &t->a, t->m_axis, loop_index, task_code, out);
+    gemm_pack_b(e, t, &t->a, t->m_axis, task_code, out);
   buffer_puts(out, "}\n");
   emit_panel_finite_check(e, t, loop_index,
                           may_prepack ? &prepacked_index : NULL, out);

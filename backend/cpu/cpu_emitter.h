@@ -42,13 +42,6 @@ const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s);
 /* Emits one loop nest of the kernel. */
 void emit_loop_nest(Emitter *e, Buffer *out, uint32_t loop);
 
-/* ---- loop_writer.c ---- */
-
-/* Emits the loop over vectors twice, for full vectors and for the tail, with
- * the macros of each. */
-void emit_vector_loop(Emitter *e, Buffer *out, const char *stride,
-                      const Buffer *full, const Buffer *tail);
-
 /* ---- trim_bounds.c ---- */
 
 /* For each trimmed axis: declares from%u and to%u, by loop, for one iteration

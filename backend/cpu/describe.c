@@ -4,9 +4,11 @@
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/schedule_make.h"
 #include "backend/cpu/small_product.h"
+#include "kernel/nest.h"
 #include "plan/observer.h"
 #include "plan/schedule_file.h"
 #include "runtime/thread_pool.h"
+#include "support/arena.h"
 #include "support/arena_text.h"
 
 static const char *describe_tasks(const Kernel *k, const Schedule *s,
@@ -172,6 +174,18 @@ static void count_all_accesses(const Kernel *k, const Schedule *s, Arena *arena,
                              k->vectorize_outer, arena, about);
 }
 
+/* The nests that pack the operands of each matmul. */
+static PackingNests *packing_nests(const Kernel *k, const Schedule *s,
+                                   Arena *arena) {
+  PackingNests *to = NEW_ARRAY(arena, PackingNests, k->loops.len);
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    const GemmTiling *t = s->gemm_tilings ? &s->gemm_tilings->by_loop[j] : NULL;
+    to[j] = t && t->is_gemm ? (PackingNests){t->a.nest, t->b.nest}
+                            : (PackingNests){NULL, NULL};
+  }
+  return to;
+}
+
 /* Schedules and emits the kernel again. tests/check_plan.sh verifies that the
  * source is equal: its object is then found, not compiled. */
 bool cpu_describe(const FusionGroup *c, Arena *arena,
@@ -194,6 +208,7 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->tiling = describe_gemm_tiles(k, &s, arena);
   about->kernel = k;
   about->nests = s.nests;
+  about->packing = packing_nests(k, &s, arena);
   about->schedule = schedule_entry(arena, c, k, &s);
   count_all_accesses(k, &s, arena, about);
   cost_count(k, &s, machine_core_rates(), &about->counts);

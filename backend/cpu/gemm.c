@@ -554,7 +554,7 @@ void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
   if (may_prepack)
     prepack_emit_call(e, prepacked_index, &body);
   else
-    gemm_pack_b(e, t, &t->b, t->n_axis, loop_index, &task_code, &body);
+    gemm_pack_b(e, t, &t->b, t->n_axis, &task_code, &body);
   buffer_printf(out, "%s{\n",
                 may_prepack ? format(e, "if (!kept%u) ", prepacked_index) : "");
   emit_append(out, &task_code);
@@ -790,7 +790,7 @@ void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
   if (prepacked_index && !t->hoists_packing && !plain_b)
     emit_prepacked_panels(e, loop_index, index, &code.panels);
   else if (!plain_b && !t->hoists_packing)
-    gemm_pack_b(e, t, &t->b, t->n_axis, loop_index, &code.task, &code.panels);
+    gemm_pack_b(e, t, &t->b, t->n_axis, &code.task, &code.panels);
   emit_mc_kc_loops(e, t, loop_index, &code.point, &code.tiles, epilogue, &terms,
                    panel_arguments(e, t, loop_index, prepacked_index));
   emit_loops_around_tiles(e, t, loop_index, &code, out);
@@ -825,40 +825,8 @@ void emit_accumulator_zeros(Emitter *e, Buffer *out) {
 static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
                                       uint32_t loop_index) {
   const GemmTiling *t = tiling_of(e, loop_index);
-  const LoopNest *loop = t->b.loop;
-  uint32_t order[MAX_KERNEL_AXES], vector_axis = t->n_axis,
-                                   count = gemm_reduction_axes(loop, order);
-  Buffer task_code = {.arena = e->arena}, body = task_code, test = task_code;
-  char class = value_class(t->accumulator_dtype);
-  bool transposed = t->b.packing == OPERAND_PACK_B_TRANSPOSED &&
-                    loop->axis_count == loop->spatial_axes + 1;
-  if (transposed) {
-    order[0] = t->n_axis;
-    vector_axis = loop->spatial_axes;
-    count = 1;
-  }
-  const char *value =
-      gemm_begin_operand(e, loop, vector_axis, count, order, &task_code);
-  buffer_printf(&test,
-                "{ const v%c x = %s;\nodds |= test_%c(x - x != x - x) & LIVE; "
-                "}\n",
-                class, value, class);
-  const char *n_axis = emit_int(e, loop->extents[t->n_axis]);
-  const char *depth = emit_int(e, t->depth);
-  if (transposed)
-    buffer_printf(&body, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n",
-                  t->n_axis, t->n_axis, n_axis, t->n_axis);
-  else
-    gemm_open_term_loops(e, &body, loop, loop->accumulated_axes ? "first" : "0",
-                         loop->accumulated_axes ? "last" : depth);
-  gemm_append_levels(e, &body, 2, e->levels.vector);
-  buffer_printf(&body, "const int64_t end = %s;\nint64_t j = 0;\n",
-                transposed ? depth : n_axis);
-  emit_vector_loop(e, &body, "", &test, &test);
-  if (transposed)
-    buffer_puts(&body, "}\n");
-  else
-    gemm_close_term_loops(e, &body, loop);
+  Buffer task_code = {.arena = e->arena}, body = task_code;
+  gemm_test_b(e, t, &task_code, &body);
   uint32_t batch_loops = open_batch_loops(e, t, loop_index, out);
   buffer_puts(out, "{\n");
   emit_append(out, &task_code);

@@ -19,22 +19,8 @@ const char *gemm_load_type(const GemmTiling *t);
 /* Declares a pointer to `elements` elements of scratch memory. */
 void gemm_scratch_pointer(Emitter *e, const char *name, int64_t elements,
                           Dtype t, Buffer *out);
-/* Stores the reduction axes in order; returns their number. */
-uint32_t gemm_reduction_axes(const LoopNest *loop, uint32_t *order);
-/* Opens and closes a loop of k over from .. to - 1, and the indices of the
- * reduction axes that k stands for. */
-void gemm_open_term_loops(Emitter *e, Buffer *out, const LoopNest *loop,
-                          const char *from, const char *to);
-void gemm_close_term_loops(Emitter *e, Buffer *out, const LoopNest *loop);
 /* Suffix of the names of the functions of a loop. */
 const char *gemm_suffix(Emitter *e, uint32_t loop);
-/* Begins the loop of an operand.  Appends its loop-invariant code to the
- * function head and to task_code.  Returns its value as a vector. */
-const char *gemm_begin_operand(Emitter *e, const LoopNest *loop,
-                               uint32_t vector_axis, uint32_t loops,
-                               const uint32_t *order, Buffer *task_code);
-/* Appends the loop-invariant code of loop levels from .. to - 1. */
-void gemm_append_levels(Emitter *e, Buffer *out, uint32_t from, uint32_t to);
 /* Declares the pointer `a` or `b` of an operand that is read in place, and
  * `lda` or `ldb`, the stride of its rows or terms. */
 void gemm_unpacked_operand(Emitter *e, const GemmTiling *t, const Operand *o,
@@ -48,7 +34,13 @@ void gemm_pack_a(Emitter *e, const GemmTiling *t, Buffer *task_code,
 /* Packs terms from .. to - 1 of the columns n0 .. n1 - 1 of an operand into
  * panels; n_axis is the axis of its columns. */
 void gemm_pack_b(Emitter *e, const GemmTiling *t, const Operand *o,
-                 uint32_t n_axis, uint32_t loop, Buffer *task_code,
+                 uint32_t n_axis, Buffer *task_code, Buffer *out);
+struct OperandCopy;
+/* Emits a nest that copies a part of an operand. */
+void gemm_emit_copy(Emitter *e, const struct Nest *n,
+                    const struct OperandCopy *c, Buffer *out);
+/* Tests all elements of b: sets `odds` in lanes with inf or NaN. */
+void gemm_test_b(Emitter *e, const GemmTiling *t, Buffer *task_code,
                  Buffer *out);
 /* The address of row x of a and its row stride, as arguments of a tile.  Packed
  * rows begin with row `first`. */

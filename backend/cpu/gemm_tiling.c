@@ -772,10 +772,13 @@ static void choose_prepacking(const GemmChooser *c, const LoopNest *loop,
       o->prepack_pays && row_block_count(c, n, rows) >= MIN_PACKED_ROW_BLOCKS;
 }
 
-static void choose_all_prepacking(const GemmChooser *c) {
+static void choose_all_packing(const GemmChooser *c) {
   for (uint32_t j = 0; j < c->k->loops.len; j++)
-    if (c->is_product[j])
-      choose_prepacking(c, c->k->loops.at[j], &c->s->gemm_tilings->by_loop[j]);
+    if (c->is_product[j]) {
+      GemmTiling *t = &c->s->gemm_tilings->by_loop[j];
+      choose_prepacking(c, c->k->loops.at[j], t);
+      gemm_pack_choose(c->k, c->s, t);
+    }
 }
 
 bool gemm_tilings_have_micro_kernel(const Kernel *k, const Schedule *s) {
@@ -813,7 +816,7 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
         rows = s->gemm_tilings->by_loop[j].mr;
     }
   if (c->through_window) {
-    choose_all_prepacking(c);
+    choose_all_packing(c);
     return true;
   }
   if (s->strip_length)
@@ -824,6 +827,6 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s) {
     choose_shared_rows(c, &s->gemm_tilings->by_loop[0]);
   else
     choose_row_sizes(c, rows);
-  choose_all_prepacking(c);
+  choose_all_packing(c);
   return true;
 }

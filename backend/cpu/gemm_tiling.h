@@ -25,6 +25,7 @@ typedef enum OperandPacking {
 typedef struct Operand {
   LoopNest *loop; /* its one output is the product of the operand's factors */
   OperandPacking packing;
+  struct Nest *nest; /* packs it, or copies its window; NULL: nothing does */
   bool may_prepack;  /* the packed operand may be cached between calls
                         (prepack.c) */
   bool prepack_pays; /* packing takes long enough to cache its result */
@@ -109,6 +110,15 @@ bool gemm_tiling_choose(Kernel *k, Schedule *s);
  * axis of the other operand.  Returns 0 if there is no such axis. */
 uint64_t gemm_tiling_sliding_axes(Arena *arena, const LoopNest *loop,
                                   uint32_t *rows);
+
+/* ---- gemm_pack_nest.c ---- */
+
+/* Chooses the nests that pack the operands. */
+void gemm_pack_choose(const Kernel *k, const Schedule *s, GemmTiling *t);
+/* The nest that reads all elements of an operand, to test them.  axis: of the
+ * rows or columns.  along_terms: vectors lie along the terms. */
+struct Nest *gemm_test_nest(const Kernel *k, LoopNest *loop, uint32_t axis,
+                            bool along_terms, uint32_t width);
 
 /* ---- gemm_partition.c ---- */
 

@@ -141,24 +141,6 @@ void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
 
 /* ---- loops ---- */
 
-void emit_vector_loop(Emitter *e, Buffer *out, const char *step,
-                      const Buffer *full, const Buffer *tail) {
-  const Buffer *body = &e->levels.code[e->levels.vector];
-  buffer_printf(out, "for (; j + W <= end; j += W%s) {\n%s", step,
-                full_vector_macros);
-  emit_append(out, body);
-  emit_append(out, &e->check_code);
-  emit_append(out, full);
-  buffer_printf(
-      out,
-      "%s}\nif (j < end) {\nconst int rest = (int)(end - j);\n(void)rest;\n%s",
-      undef_macros, tail_macros);
-  emit_append(out, body);
-  emit_append(out, &e->check_code);
-  emit_append(out, tail);
-  buffer_printf(out, "%s}\n", undef_macros);
-}
-
 static bool is_split_reduction(const Emitter *e, uint32_t v) {
   uint32_t first = e->loop->spatial_axes;
   return e->cpu->schedule->reduction_chunk && v == first;

@@ -53,7 +53,7 @@ static bool constant_extents(const NestWriter *w, uint32_t axis,
   for (uint32_t j = 0; j < n->loop_count; j++)
     if (n->loops[j].axis == axis && n->loops[j].run == NEST_TASK)
       *task_extent = n->loops[j].step;
-  return extent_is_static(n->spec->graph, *extent) &&
+  return !w->copy && extent_is_static(n->spec->graph, *extent) &&
          !loop_is_trimmed(n->spec, axis) &&
          (axis >= n->spec->parallel_axes || !schedule->gemm_tilings);
 }
@@ -115,11 +115,16 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
   nest_write_loops(w, depth + 1, &s);
   if (is_guarded)
     buffer_puts(w->out, "}\n");
+  if (w->copy && w->copy->line_end && l->axis == w->copy->axis)
+    buffer_puts(w->out, w->copy->line_end);
 }
 
-/* Returns true if a loop counts its iterations, which select accumulators. */
+/* Returns true if a loop counts its iterations, which select accumulators or
+ * masks. */
 static bool counts(const NestWriter *w, uint32_t depth, const NestState *s) {
-  return s->in_sums && nest_indexes_accumulators(w->nest, depth);
+  bool has_masks = w->copy && w->copy->masks && w->copy->masks->source.len;
+  return (s->in_sums && nest_indexes_accumulators(w->nest, depth)) ||
+         (has_masks && depth + 2 == w->nest->loop_count);
 }
 
 static void declare_count(NestWriter *w, uint32_t depth, const NestState *s) {
@@ -525,7 +530,15 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
   const NestLoop *l = &n->loops[depth];
   const AxisRange *r = &s->axes[l->axis];
   bool is_row = l->axis == n->stream.row_axis && nest_piece(n, depth) == 0;
-  if (l->run == NEST_LANES)
+  bool is_term =
+      w->copy && w->copy->term_axes > 1 && l->axis == w->copy->first_term;
+  if (w->copy)
+    nest_declare_place(w, depth);
+  if (is_term)
+    nest_write_terms(w, depth, s);
+  else if (depth == nest_transposed(n))
+    nest_write_transposed(w, depth, s);
+  else if (l->run == NEST_LANES)
     write_vector(w, depth, s);
   else if (l->shuffles && l->step > 1)
     nest_write_blocks(w, depth, s);
@@ -721,7 +734,7 @@ static void begin_body(NestWriter *w) {
   emit_begin_loop(e, spec, e->vector_axis, count, order);
   e->loop_index = w->loop_index;
   e->reads_past_tail = lanes != NO_LOOP && n->loops[lanes].tail == TAIL_MASK;
-  if (!e->reads_past_tail) {
+  if (!e->reads_past_tail && !w->copy) {
     e->transpose.axis = choose_transpose_axis(e, spec, order);
     e->prefetch_axis = choose_prefetch_axis(e, spec);
   }
@@ -941,16 +954,13 @@ static void begin_ranges(NestWriter *w, NestState *s) {
     s->axes[w->nest->loops[w->clamped].axis].begin = "top";
 }
 
-void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
-               const LoopNest *epilogue) {
+static NestWriter *new_writer(Emitter *e, Buffer *out, const Nest *n) {
   NestWriter *w = NEW(e->arena, NestWriter);
-  NestState s = {.code = NEST_BODY};
   *w = (NestWriter){.e = e,
                     .nest = n,
                     .out = out,
                     .outputs =
                         NEW_ARRAY(e->arena, Accumulator, n->spec->outputs.len),
-                    .loop_index = at,
                     .sums_depth = nest_accumulator_depth(n),
                     .clamped = nest_clamped(n),
                     .shuffled = nest_shuffled(n)};
@@ -958,6 +968,34 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   for (uint32_t j = 0; j < NEST_CODE_COUNT; j++)
     w->codes[j].text[0] = w->codes[j].text[1] = empty;
   w->partials = w->broadcasts = w->shared_loads = w->masks.source = empty;
+  return w;
+}
+
+void emit_operand_copy(Emitter *e, Buffer *out, const Nest *n,
+                       const OperandCopy *copy) {
+  NestWriter *w = new_writer(e, out, n);
+  NestState s = {.code = NEST_BODY};
+  const NestCode *body = &w->codes[NEST_BODY];
+  w->copy = copy;
+  w->loop_index = e->loop_index;
+  nest_begin_masks(w);
+  begin_body(w);
+  nest_copy_vector(w);
+  e->hoisted_masks = NULL;
+  nest_capture(w, NEST_BODY);
+  emit_append(&e->function.head, &body->levels[0]);
+  emit_append(copy->task_code, &body->levels[OUTER_LEVEL]);
+  buffer_puts(out, "{\n");
+  nest_begin_copy(w, &s);
+  nest_write_loops(w, 0, &s);
+  buffer_puts(out, "}\n");
+}
+
+void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
+               const LoopNest *epilogue) {
+  NestWriter *w = new_writer(e, out, n);
+  NestState s = {.code = NEST_BODY};
+  w->loop_index = at;
   nest_index_sums(w);
   e->keeps_sizes = nest_unrolls_rows(n);
   begin_body(w);

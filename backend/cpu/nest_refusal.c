@@ -25,6 +25,10 @@ static const char *check_target(const NestCheck *c) {
       return refuse(c, j,
                     "cannot be blocks or threads: only GPUs have them: use "
                     "tasks and lanes");
+  if (nest_transposed(n) != NO_LOOP)
+    return refuse(c, nest_transposed(n),
+                  "cannot be transposed: only packed operands of products are: "
+                  "write `transpose` beside the tasks");
   if (n->flat.axis != NO_LOOP && nest_shuffled(n) == NO_LOOP)
     return "flatten: CPUs run flattened loops as shuffled lanes only: write "
            "`shuffle A` with a loop outside";

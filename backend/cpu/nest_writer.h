@@ -25,6 +25,35 @@ typedef enum NestCodeKind {
   NEST_CODE_COUNT
 } NestCodeKind;
 
+/* What happens to the elements of an operand of a product.  Lines are the rows
+ * of the left operand, or the columns of the right one. */
+typedef enum OperandUse {
+  OPERAND_TO_ROWS,    /* the terms of a line are contiguous */
+  OPERAND_TO_COLUMNS, /* the lines are contiguous in each term */
+  OPERAND_TO_PANELS,  /* the same in each panel, a piece of the lines */
+  OPERAND_TO_WINDOW,  /* the terms of a line are contiguous, and `to` is the
+                         address of a line, an expression of its indices */
+  OPERAND_TESTED,     /* `odds` becomes true in lanes with inf or NaN */
+} OperandUse;
+
+/* The part of an operand that a nest copies: terms from .. to - 1 of the lines
+ * begin .. end - 1.  If the terms have several axes, their loops follow each
+ * other, and terms are numbered in the order of these loops. */
+typedef struct OperandCopy {
+  OperandUse use;
+  Dtype dtype;    /* of packed elements */
+  const char *to; /* address of the first packed element; NULL: none */
+  int64_t pitch;  /* elements from one line or term to the next */
+  uint32_t axis;  /* of the lines */
+  const char *begin, *end;
+  uint32_t first_term, term_axes; /* the axes of the terms */
+  const char *from, *until;
+  Buffer *task_code;    /* for what no loop of the nest changes */
+  const char *line_end; /* code after each line; NULL: none */
+  HoistedMasks *masks;  /* of the vectors of a line; NULL: loads have their own
+                           masks */
+} OperandCopy;
+
 /* An operand that is loaded as vectors x%u_0, x%u_1, …, and shuffled to y%u. */
 typedef struct ShuffledLoad {
   uint32_t op, id;
@@ -34,6 +63,7 @@ typedef struct ShuffledLoad {
 typedef struct NestWriter {
   Emitter *e;
   const Nest *nest;
+  const OperandCopy *copy; /* NULL: the nest is a loop nest of the kernel */
   Buffer *out;
   uint32_t loop_index;
   uint32_t sums_depth; /* nest_accumulator_depth */
@@ -95,6 +125,26 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *s,
                 const char *begin, bool is_full);
 /* Appends the code that an index of the axis makes invariant. */
 void nest_append_level(const NestWriter *w, const NestState *s, uint32_t axis);
+
+/* Emits the nest that packs or tests an operand of a product. */
+void emit_operand_copy(Emitter *e, Buffer *out, const Nest *n,
+                       const OperandCopy *copy);
+
+/* ---- nest_operand.c ---- */
+
+/* The code of an iteration: stores or tests a vector. */
+void nest_copy_vector(NestWriter *w);
+/* The masks of a line have the number of the vector as index. */
+void nest_begin_masks(NestWriter *w);
+/* Writes the masks, and sets the ranges of the part that is copied. */
+void nest_begin_copy(NestWriter *w, NestState *s);
+/* Declares the address from which on the loops from `depth` on store. */
+void nest_declare_place(NestWriter *w, uint32_t depth);
+/* Writes the loops over the axes of the terms, of which loop `depth` is the
+ * first, and what is inside. */
+void nest_write_terms(NestWriter *w, uint32_t depth, const NestState *s);
+/* Writes a block of vectors, which are transposed before they are stored. */
+void nest_write_transposed(NestWriter *w, uint32_t depth, const NestState *s);
 
 /* ---- nest_sums.c ---- */
 

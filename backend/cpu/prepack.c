@@ -81,12 +81,12 @@ static ArtifactKey prepacked_layout_key(Emitter *e, const GemmTiling *t,
 /* Emits the packing function before the kernel, with its own function head. */
 static void emit_pack_function(Emitter *e, const GemmTiling *t,
                                const Operand *o, uint32_t n_axis,
-                               uint32_t loop_index, uint32_t prepacked_index) {
+                               uint32_t prepacked_index) {
   Buffer saved_head = e->function.head, task_code = {.arena = e->arena},
          body = task_code;
   uint32_t input = the_load(o->loop)->input;
   e->function.head = task_code;
-  gemm_pack_b(e, t, o, n_axis, loop_index, &task_code, &body);
+  gemm_pack_b(e, t, o, n_axis, &task_code, &body);
   buffer_printf(&e->cpu->pack_functions,
                 "static __attribute__((noinline)) void\n"
                 "copy%u(const %s *const p%u, const int64_t *n, const double *c,"
@@ -139,7 +139,7 @@ bool prepack_begin(Emitter *e, const GemmTiling *t, const Operand *o,
   k.bytes = emit_extent_mul(e, elements, dtype_info[t->element_dtype].bytes);
   k.layout_key = prepacked_layout_key(e, t, o, n_axis);
   VEC_PUSH(e->arena, kernel->prepacked, k);
-  emit_pack_function(e, t, o, n_axis, loop_index, *prepacked_index);
+  emit_pack_function(e, t, o, n_axis, *prepacked_index);
   return true;
 }
 

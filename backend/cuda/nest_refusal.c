@@ -137,6 +137,9 @@ static const char *check_lanes(const NestCheck *c) {
     return refuse(c, nest_interleaved(n),
                   "cannot be interleaved: only CPUs store vectors so: use "
                   "lanes along the last axis");
+  if (nest_transposed(n) != NO_LOOP)
+    return refuse(c, nest_transposed(n),
+                  "cannot be transposed in registers: use `shared`");
   if (lanes == NO_LOOP)
     return NULL;
   int64_t count = n->loops[lanes].count;

@@ -86,6 +86,9 @@ static const Refused refused[] = {
                       "be interleaved"},
     {"tile i1 4; unroll i1; interleave i1",
      "i1 is not a whole axis that is unrolled: unroll all its iterations"},
+    {"unroll i1; transpose i1",
+     "i1 cannot be transposed: this loop nest has sums, and only vectors that "
+     "are stored can be"},
     {"unroll i1; interleave i1",
      "i1 has 100 iterations, and 2 to 4 can be interleaved"},
     {"tile i9 4", "i9.0 does not exist"},
@@ -157,7 +160,7 @@ static const Refused refused[] = {
     {"til i0 3",
      "expected one of the steps tile, order, unroll, tasks, strips, lanes, "
      "parts, run, poll, stream, broadcast, masked, fma, epilogue, flatten, "
-     "blocks, threads, interleave, shuffle, shared"},
+     "blocks, threads, interleave, shuffle, transpose, shared"},
     {"tile 3", "expected tile A n [less | peel | if | mask | clamp | shift]: "
                "splits A by n"},
     {"tile i99 3", "expected tile A n [less | peel | if | mask | clamp | "
@@ -425,6 +428,42 @@ static void test_interleave(void **state) {
   }
 }
 
+/* Blocks of eight rows by eight columns. */
+static void test_transpose(void **state) {
+  (void)state;
+  static const char blocks[] = "tile i0 8; tile i1 8; unroll i0; "
+                               "order i0.1, i1.1, i0, i1; lanes i1; ";
+  static const Refused rows[] = {
+      {"transpose i0; transpose i0",
+       "i0 cannot be transposed: another loop is, or it is already"},
+      {"transpose i0.1", "i0.1 is not unrolled, or is tiled: transpose the "
+                         "innermost piece, and unroll it first"},
+      {"transpose i0; order i0, i1.1",
+       "i0 cannot be transposed: order it just outside of the lanes"},
+      {"transpose i0", NULL},
+  };
+  for (uint32_t k = 0; k < ARRAY_LEN(rows); k++) {
+    Arena *arena = arena_new();
+    uint32_t at = 0;
+    LoopNest *spec = new_spec(arena, PRIM_NONE);
+    spec->spatial_axes = spec->axis_count = 2;
+    Nest *n = nest_new(arena, spec, NULL);
+    const char *error = nest_parse_schedule(
+        n, arena_printf(arena, "%s%s", blocks, rows[k].schedule), &at);
+    Buffer printed = {.arena = arena};
+    nest_print(&printed, n);
+    if (rows[k].error)
+      assert_string_equal(error ? error : "accepted", rows[k].error);
+    else
+      assert_string_equal(printed.text, "for i0.1 by 8 less\n"
+                                        "  for i1.1 by 8 less\n"
+                                        "    for i0 times 8 unroll\n"
+                                        "      for i1 times 8 lanes less\n"
+                                        "transpose i0\n");
+    arena_free(arena);
+  }
+}
+
 /* Lanes of three by four elements in each iteration of a loop outside. */
 static void test_shuffle(void **state) {
   (void)state;
@@ -479,6 +518,7 @@ int main(void) {
       cmocka_unit_test(test_strips),
       cmocka_unit_test(test_interleave),
       cmocka_unit_test(test_shuffle),
+      cmocka_unit_test(test_transpose),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
