@@ -38,7 +38,8 @@ static const OnnxType onnx_types[] = {
     {DT_NONE, "float8e5m2fnuz"},
     {DT_NONE, "uint4"},
     {DT_NONE, "int4"},
-    {DT_NONE, "float4e2m1"},
+    {DT_F4_E2M1, "float4e2m1"},
+    {DT_F8_E8M0, "float8e8m0"},
 };
 
 Dtype dtype_of_onnx(int32_t type) {
@@ -62,9 +63,16 @@ static const char *external_entry(const TensorMessage *m, const char *key) {
   return NULL;
 }
 
+static size_t packed_bytes(const Tensor *t) {
+  return t->dtype == DT_F4_E2M1 ? ((size_t)t->count + 1) / 2
+                                : (size_t)t->count * dtype_info[t->dtype].bytes;
+}
+
 /* Data in another file of the model's folder. */
-static void read_external(Importer *im, const TensorMessage *m, Tensor *t,
-                          size_t bytes) {
+static void read_external(Importer *im, const TensorMessage *m, Tensor *t) {
+  size_t bytes = packed_bytes(t);
+  uint8_t *to = (uint8_t *)t->data +
+                ((size_t)t->count * dtype_info[t->dtype].bytes - bytes);
   const char *place = external_entry(m, "location");
   const char *offset = external_entry(m, "offset");
   if (!place || place[0] == '/' || strstr(place, ".."))
@@ -81,10 +89,12 @@ static void read_external(Importer *im, const TensorMessage *m, Tensor *t,
                 file_open_error(errno));
   long start = offset ? strtol(offset, NULL, 10) : 0;
   bool ok = start >= 0 && fseek(in, start, SEEK_SET) == 0 &&
-            fread(t->data, 1, bytes, in) == bytes;
+            fread(to, 1, bytes, in) == bytes;
   fclose(in);
   if (!ok)
     import_fail(im, NULL, "%s is shorter than the model says", path);
+  if (t->dtype == DT_F4_E2M1)
+    f4_unpack(t->data, to, (size_t)t->count);
 }
 
 static bool copy_ints(const TensorMessage *m, Tensor *t) {
@@ -104,7 +114,24 @@ static bool copy_ints(const TensorMessage *m, Tensor *t) {
   return true;
 }
 
+/* Two elements are in a byte; int32_data has one byte in each number. */
+static bool copy_packed(const TensorMessage *m, Tensor *t) {
+  size_t bytes = packed_bytes(t);
+  bool is_raw = m->has_raw_data && m->raw_data.len > 0;
+  if ((is_raw ? m->raw_data.len : m->n_int32_data) != bytes)
+    return false;
+  for (size_t i = 0; i < (size_t)t->count; i += 2) {
+    uint8_t pair =
+        is_raw ? m->raw_data.data[i / 2] : (uint8_t)m->int32_data[i / 2];
+    size_t rest = (size_t)t->count - i;
+    f4_unpack(tensor_at(t, (int64_t)i), &pair, rest < 2 ? rest : 2);
+  }
+  return true;
+}
+
 static bool copy_elements(const TensorMessage *m, Tensor *t, size_t bytes) {
+  if (t->dtype == DT_F4_E2M1)
+    return copy_packed(m, t);
   if (m->has_raw_data && m->raw_data.len > 0) {
     if (m->raw_data.len != bytes)
       return false;
@@ -132,6 +159,8 @@ static void check_count(Importer *im, const TensorMessage *m, const char *name,
   int64_t count = 1;
   size_t there = m->raw_data.len / dtype_info[dtype].bytes + m->n_float_data +
                  m->n_int32_data + m->n_int64_data + m->n_double_data;
+  if (dtype == DT_F4_E2M1)
+    there *= 2;
   for (size_t k = 0; k < m->n_dims; k++)
     if (m->dims[k] < 0 || __builtin_mul_overflow(count, m->dims[k], &count))
       import_fail(im, NULL, "the sizes of the tensor `%.80s` are invalid",
@@ -173,7 +202,7 @@ Tensor *read_tensor(Importer *im, const TensorMessage *m, const char *name) {
   Tensor *t = constant_tensor(im, dtype, (uint32_t)m->n_dims, m->dims);
   size_t bytes = (size_t)t->count * dtype_info[dtype].bytes;
   if (m->has_data_location && m->data_location == EXTERNAL)
-    read_external(im, m, t, bytes);
+    read_external(im, m, t);
   else if (!copy_elements(m, t, bytes))
     import_fail(im, NULL, "the data of the tensor `%.80s` do not fit its sizes",
                 name);

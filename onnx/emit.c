@@ -146,7 +146,7 @@ const char *put_transpose(Exporter *x, const char *name, uint32_t count,
 const char *put_cast(Exporter *x, const char *value, Dtype to) {
   OpMessage *op = op_new(x, "Cast");
   op_input(x, op, value);
-  op_int(x, op, "to", onnx_type_of(to));
+  op_int(x, op, "to", onnx_type_of(x, to));
   if (to == DT_F8_E5M2) /* beyond the greatest number is infinity */
     op_int(x, op, "saturate", 0);
   return op_output(x, op);
@@ -163,12 +163,16 @@ const char *put_unsigned(Exporter *x, const char *value, Dtype dtype) {
 
 /* ---- constants ---- */
 
-int32_t onnx_type_of(Dtype dtype) {
+int32_t onnx_type_of(Exporter *x, Dtype dtype) {
   static const int32_t types[DT_COUNT] = {
       [DT_F32] = 1,   [DT_U8] = 2,       [DT_I8] = 3,       [DT_I32] = 6,
       [DT_I64] = 7,   [DT_BOOL] = 9,     [DT_F16] = 10,     [DT_F64] = 11,
       [DT_BF16] = 16, [DT_F8_E4M3] = 17, [DT_F8_E5M2] = 19,
   };
+  if (!types[dtype])
+    export_fail(x, "convert it, for example to f8_e4m3 or f32",
+                "models of this opset have no element type %s",
+                dtype_info[dtype].name);
   return types[dtype];
 }
 
@@ -178,7 +182,7 @@ const char *put_tensor(Exporter *x, Tensor *t) {
   m->n_dims = t->rank;
   m->dims = t->shape;
   m->has_data_type = true;
-  m->data_type = onnx_type_of(t->dtype);
+  m->data_type = onnx_type_of(x, t->dtype);
   m->has_raw_data = true;
   m->raw_data.len = (size_t)t->count * dtype_info[t->dtype].bytes;
   m->raw_data.data = t->data;
@@ -260,7 +264,7 @@ Onnx__ValueInfoProto *value_info(Exporter *x, const char *name, Dtype dtype,
   info->type = type;
   type->tensor_type = tensor;
   tensor->has_elem_type = true;
-  tensor->elem_type = onnx_type_of(dtype);
+  tensor->elem_type = onnx_type_of(x, dtype);
   tensor->shape = shape;
   shape->n_dim = rank;
   shape->dim = MAKE_ARRAY(x->arena, Onnx__Dimension *, rank + 1);

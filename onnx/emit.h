@@ -88,7 +88,7 @@ const char *put_transpose(Exporter *x, const char *name, uint32_t count,
 /* Removes the operators of a graph without a use. */
 void graph_drop_unused(Exporter *x, Onnx__GraphProto *g);
 
-int32_t onnx_type_of(Dtype dtype);
+int32_t onnx_type_of(Exporter *x, Dtype dtype);
 const char *put_tensor(Exporter *x, Tensor *t); /* retains it */
 const char *put_scalar(Exporter *x, Scalar value);
 const char *put_int(Exporter *x, int64_t value);

@@ -37,6 +37,8 @@ bool is_reserved_name(const char *name) {
     "f64",
     "f8_e4m3",
     "f8_e5m2",
+    "f4_e2m1",
+    "f8_e8m0",
     "norm",
     "logsumexp",
     "int",

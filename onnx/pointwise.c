@@ -335,9 +335,20 @@ static void convert_to_f8(Importer *im, Value *v, Dtype to) {
     convert(im, v, to);
 }
 
+/* Converts to powers of two.  Axon rounds to nearest, and saturates. */
+static void convert_to_e8m0(Importer *im, Value *v) {
+  const char *mode = attr_string(im, "round_mode", "up");
+  if (strcmp(mode, "nearest") != 0 || !attr_int(im, "saturate", 1))
+    import_fail(im, "cast with round_mode = nearest and saturate = 1",
+                "a cast to float8e8m0 does not round as in Axon");
+  convert(im, v, DT_F8_E8M0);
+}
+
 static void convert_by_cast(Importer *im, Value *v, Dtype to) {
   if ((to == DT_F8_E4M3 || to == DT_F8_E5M2) && v->dtype != to)
     convert_to_f8(im, v, to);
+  else if (to == DT_F8_E8M0 && v->dtype != to)
+    convert_to_e8m0(im, v);
   else
     convert(im, v, to);
 }

@@ -277,6 +277,7 @@ static int64_t max_exact_int(Dtype t) {
          : t == DT_BF16    ? 1 << 8
          : t == DT_F8_E4M3 ? 1 << 4
          : t == DT_F8_E5M2 ? 1 << 3
+         : t == DT_F4_E2M1 ? 1 << 2
                            : 0;
 }
 

@@ -40,7 +40,8 @@ typedef struct NarrowFormat {
 static const NarrowFormat f16 = {10, 5, true, 0x7c00, 0},
                           bf16 = {7, 8, true, 0x7f80, 0},
                           f8_e4m3 = {3, 4, false, 0x7e, 0x7f},
-                          f8_e5m2 = {2, 5, true, 0x7c, 0x7e};
+                          f8_e5m2 = {2, 5, true, 0x7c, 0x7e},
+                          f4_e2m1 = {1, 2, false, 7, 7};
 
 static int exponent_bias(const NarrowFormat *t) {
   return (1 << (t->exponent_bits - 1)) - 1;
@@ -113,6 +114,25 @@ static double narrow_to_double(const NarrowFormat *t, uint32_t h) {
   return x;
 }
 
+enum { E8M0_BIAS = 127, E8M0_TOP = 254, E8M0_NAN = 255 };
+
+/* The nearest power of two.  Halfway between two is the greater one. */
+uint8_t f8_e8m0_from_double(double x) {
+  if (isnan(x))
+    return E8M0_NAN;
+  int exponent;
+  double fraction = isfinite(x) ? frexp(x, &exponent) : x;
+  if (x <= ldexp(1, -E8M0_BIAS))
+    return 0;
+  if (x >= ldexp(1, E8M0_TOP - E8M0_BIAS))
+    return E8M0_TOP;
+  return (uint8_t)(exponent - 1 + E8M0_BIAS + (fraction >= 0.75));
+}
+
+double f8_e8m0_to_double(uint8_t h) {
+  return h == E8M0_NAN ? NAN : ldexp(1, h - E8M0_BIAS);
+}
+
 #define NARROW_CONVERSIONS(name, memory)         \
   memory name##_from_double(double x) {          \
     return (memory)narrow_from_double(&name, x); \
@@ -124,12 +144,20 @@ NARROW_CONVERSIONS(f16, uint16_t)
 NARROW_CONVERSIONS(bf16, uint16_t)
 NARROW_CONVERSIONS(f8_e4m3, uint8_t)
 NARROW_CONVERSIONS(f8_e5m2, uint8_t)
+NARROW_CONVERSIONS(f4_e2m1, uint8_t)
 
+void f4_unpack(uint8_t *to, const uint8_t *packed, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    to[i] = i % 2 ? packed[i / 2] >> 4 : packed[i / 2] & 15;
+}
+
+/* Of a float with mantissa; else NULL. */
 static const NarrowFormat *narrow_format(Dtype t) {
   return t == DT_F16       ? &f16
          : t == DT_BF16    ? &bf16
          : t == DT_F8_E4M3 ? &f8_e4m3
          : t == DT_F8_E5M2 ? &f8_e5m2
+         : t == DT_F4_E2M1 ? &f4_e2m1
                            : NULL;
 }
 
@@ -137,6 +165,8 @@ double dtype_round(Dtype dtype, double x) {
   const NarrowFormat *t = narrow_format(dtype);
   if (t)
     return narrow_to_double(t, narrow_from_double(t, x));
+  if (dtype == DT_F8_E8M0)
+    return f8_e8m0_to_double(f8_e8m0_from_double(x));
   return dtype == DT_F32 ? (float)x : x;
 }
 
@@ -144,6 +174,8 @@ double dtype_greatest(Dtype dtype) {
   const NarrowFormat *t = narrow_format(dtype);
   if (t)
     return narrow_to_double(t, t->top - t->has_infinity);
+  if (dtype == DT_F8_E8M0)
+    return f8_e8m0_to_double(E8M0_TOP);
   return dtype == DT_F32 ? (double)FLT_MAX : DBL_MAX;
 }
 
@@ -242,6 +274,12 @@ Scalar scalar_load(Dtype dtype, const void *at) {
   case DT_F8_E5M2:
     x.f = f8_e5m2_to_double(LOAD(uint8_t));
     break;
+  case DT_F4_E2M1:
+    x.f = f4_e2m1_to_double(LOAD(uint8_t));
+    break;
+  case DT_F8_E8M0:
+    x.f = f8_e8m0_to_double(LOAD(uint8_t));
+    break;
   case DT_NONE:
   case DT_COUNT:
     break;
@@ -290,6 +328,12 @@ void scalar_store(Scalar x, void *at) {
   case DT_F8_E5M2:
     STORE(uint8_t, f8_e5m2_from_double(x.f));
     break;
+  case DT_F4_E2M1:
+    STORE(uint8_t, f4_e2m1_from_double(x.f));
+    break;
+  case DT_F8_E8M0:
+    STORE(uint8_t, f8_e8m0_from_double(x.f));
+    break;
   case DT_NONE:
   case DT_COUNT:
     break;
@@ -334,6 +378,7 @@ static const struct FloatDigits {
     [DT_F16] = {3, 5, 0x1p-14},    [DT_BF16] = {2, 4, 0x1p-126},
     [DT_F32] = {6, 9, 0x1p-126},   [DT_F64] = {15, 17, 0x1p-1022},
     [DT_F8_E4M3] = {1, 3, 0x1p-6}, [DT_F8_E5M2] = {1, 2, 0x1p-14},
+    [DT_F4_E2M1] = {2, 2, 0},      [DT_F8_E8M0] = {9, 9, 0},
 };
 
 static bool float_is_power_of_two(double x) {

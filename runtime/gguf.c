@@ -39,6 +39,7 @@ static const ElementType element_types[] = {
     [14] = {"Q6_K", DT_NONE, 8, 210}, [24] = {"I8", DT_I8, 0, 1},
     [26] = {"I32", DT_I32, 0, 4},     [27] = {"I64", DT_I64, 0, 8},
     [28] = {"F64", DT_F64, 0, 8},     [30] = {"BF16", DT_BF16, 0, 2},
+    [39] = {"MXFP4", DT_NONE, 1, 17},
 };
 
 static const struct {

@@ -50,7 +50,7 @@ const char pth_wanted[] =
   E("torch.float8_e5m2", "", DT_F8_E5M2, 1, false)                      \
   E("torch.float8_e4m3fnuz", "", DT_NONE, 1, false)                     \
   E("torch.float8_e5m2fnuz", "", DT_NONE, 1, false)                     \
-  E("torch.float8_e8m0fnu", "", DT_NONE, 1, false)                      \
+  E("torch.float8_e8m0fnu", "", DT_F8_E8M0, 1, false)                   \
   E("torch.float4_e2m1fn_x2", "", DT_NONE, 1, false)                    \
   E("torch.int64", "torch.LongStorage", DT_I64, 8, false)               \
   E("torch.int32", "torch.IntStorage", DT_I32, 4, false)                \

@@ -115,6 +115,10 @@ double prng_uniform(PrngKey key, uint64_t index, Dtype dtype) {
     return (bits >> 28) * 0x1p-4;
   if (dtype == DT_F8_E5M2)
     return (bits >> 29) * 0x1p-3;
+  if (dtype == DT_F4_E2M1)
+    return (bits >> 31) * 0x1p-1;
+  if (dtype == DT_F8_E8M0) /* its least number takes the place of 0 */
+    return bits >> 31 ? 0x1p-1 : 0x1p-127;
   return (bits >> 8) * 0x1p-24;
 }
 

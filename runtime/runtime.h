@@ -64,6 +64,17 @@ uint8_t f8_e4m3_from_double(double x);
 double f8_e4m3_to_double(uint8_t h);
 uint8_t f8_e5m2_from_double(double x);
 double f8_e5m2_to_double(uint8_t h);
+/* The low 4 bits of h.  Numbers beyond +-6 become +-6, and NaN becomes 6. */
+uint8_t f4_e2m1_from_double(double x);
+double f4_e2m1_to_double(uint8_t h);
+/* One element in each byte, of `count` / 2 bytes that have two, the first in
+ * the low half.  An odd count has a last byte with one.  The packed bytes may
+ * be the last ones of `to`. */
+void f4_unpack(uint8_t *to, const uint8_t *packed, size_t count);
+/* 2^(h - 127), and NaN for 255.  Numbers below 2^-127, also those below 0,
+ * become 2^-127, and numbers beyond 2^127 become 2^127. */
+uint8_t f8_e8m0_from_double(double x);
+double f8_e8m0_to_double(uint8_t h);
 /* Rounds to the precision of a float dtype (identity for F64). */
 double dtype_round(Dtype dtype, double x);
 /* The greatest finite number of a float dtype. */

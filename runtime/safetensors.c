@@ -21,11 +21,12 @@ static const struct {
   const char *name;
   Dtype dtype; /* DT_NONE: known, but unsupported by Axon */
 } dtype_names[] = {
-    {"BOOL", DT_BOOL}, {"U8", DT_U8},           {"I8", DT_I8},
-    {"I32", DT_I32},   {"I64", DT_I64},         {"F16", DT_F16},
-    {"BF16", DT_BF16}, {"F32", DT_F32},         {"F64", DT_F64},
-    {"I16", DT_NONE},  {"U16", DT_NONE},        {"U32", DT_NONE},
-    {"U64", DT_NONE},  {"F8_E4M3", DT_F8_E4M3}, {"F8_E5M2", DT_F8_E5M2},
+    {"BOOL", DT_BOOL},  {"U8", DT_U8},           {"I8", DT_I8},
+    {"I32", DT_I32},    {"I64", DT_I64},         {"F16", DT_F16},
+    {"BF16", DT_BF16},  {"F32", DT_F32},         {"F64", DT_F64},
+    {"I16", DT_NONE},   {"U16", DT_NONE},        {"U32", DT_NONE},
+    {"U64", DT_NONE},   {"F8_E4M3", DT_F8_E4M3}, {"F8_E5M2", DT_F8_E5M2},
+    {"F4", DT_F4_E2M1}, {"F8_E8M0", DT_F8_E8M0},
 };
 
 /* ---- the header ---- */
@@ -92,6 +93,31 @@ static bool read_range(const InputFile *in, const json_t *offsets, size_t data,
   return true;
 }
 
+/* Two elements of F4 are in a byte, the first in its low half. */
+static bool check_packed_size(const InputFile *in, const Entry *e,
+                              Fault *fault) {
+  int64_t count;
+  size_t bytes, available = e->end - e->start;
+  const TensorHeader *h = &e->header;
+  if (!shape_count_and_bytes(h->dtype, h->rank, h->shape, &count, &bytes))
+    return input_fault(in, fault, "its shape exceeds the size of any file");
+  if (count % 2)
+    return input_fault(in, fault, "its number of elements of F4 is odd");
+  if ((size_t)count / 2 != available)
+    return input_fault(in, fault,
+                       "%zu elements of F4 need %zu bytes, found %zu",
+                       (size_t)count, (size_t)count / 2, available);
+  return true;
+}
+
+static bool check_size(const InputFile *in, const Entry *e, Fault *fault) {
+  if (!e->header.dtype)
+    return true;
+  return e->header.dtype == DT_F4_E2M1
+             ? check_packed_size(in, e, fault)
+             : input_check_data_size(in, &e->header, e->end - e->start, fault);
+}
+
 static bool read_entry(const InputFile *in, const json_t *json, size_t data,
                        Entry *e, Fault *fault) {
   if (!json_is_object(json))
@@ -106,8 +132,7 @@ static bool read_entry(const InputFile *in, const json_t *json, size_t data,
   return read_shape(in, jansson.json_object_get(json, "shape"), e, fault) &&
          read_range(in, jansson.json_object_get(json, "data_offsets"), data, e,
                     fault) &&
-         (!e->header.dtype ||
-          input_check_data_size(in, &e->header, e->end - e->start, fault));
+         check_size(in, e, fault);
 }
 
 static int by_start(const void *a, const void *b) {
@@ -203,6 +228,17 @@ static const Entry *select_entry(InputFile *in, const SafetensorsFile *file,
   return NULL;
 }
 
+static Tensor *read_entry_tensor(const InputFile *in, const Entry *e,
+                                 Fault *fault) {
+  const TensorHeader *h = &e->header;
+  if (h->dtype != DT_F4_E2M1)
+    return input_read_tensor(in, e->start, h, fault);
+  Tensor *t = tensor_new(h->dtype, h->rank, h->shape, false, fault);
+  if (t)
+    f4_unpack(t->data, in->bytes + e->start, (size_t)t->count);
+  return t;
+}
+
 static bool st_header(InputFile *in, const LoadOptions *options,
                       TensorHeader *header, Fault *fault) {
   SafetensorsFile file;
@@ -224,7 +260,7 @@ static Tensor *st_load(InputFile *in, const LoadOptions *options,
   if (file_open(in, &file, fault))
     e = select_entry(in, &file, options, fault);
   if (e)
-    t = input_read_tensor(in, e->start, &e->header, fault);
+    t = read_entry_tensor(in, e, fault);
   file_close(&file);
   in->entry_name = NULL;
   return t;
@@ -256,7 +292,7 @@ static bool load_entries(InputFile *in, const SafetensorsFile *file,
       to->dtype_name = "?";
     if (!e->header.dtype)
       continue;
-    to->tensor = input_read_tensor(in, e->start, &e->header, fault);
+    to->tensor = read_entry_tensor(in, e, fault);
     if (!to->tensor)
       return false;
   }
@@ -281,7 +317,29 @@ static bool st_load_all(InputFile *in, NamedTensors *out, Fault *fault) {
 /* ---- writing ---- */
 
 static size_t tensor_bytes(const Tensor *t) {
-  return (size_t)t->count * dtype_info[t->dtype].bytes;
+  return t->dtype == DT_F4_E2M1 ? (size_t)t->count / 2
+                                : (size_t)t->count * dtype_info[t->dtype].bytes;
+}
+
+static void put_tensor(FILE *file, const Tensor *t) {
+  const uint8_t *bytes = t->data;
+  if (t->dtype != DT_F4_E2M1)
+    fwrite(t->data, 1, tensor_bytes(t), file);
+  else
+    for (int64_t i = 0; i < t->count; i += 2)
+      putc((bytes[i] & 15) | (bytes[i + 1] & 15) << 4, file);
+}
+
+static bool check_packable(const OutputFile *out, uint32_t count,
+                           const char *const *names, Tensor *const *tensors,
+                           Fault *fault) {
+  for (uint32_t i = 0; i < count; i++)
+    if (tensors[i]->dtype == DT_F4_E2M1 && tensors[i]->count % 2)
+      return output_fault(out, fault,
+                          "\"%.80s\" has an odd number of elements f4_e2m1, "
+                          "and the format has two in a byte",
+                          names[i]);
+  return true;
 }
 
 static void put_header_entry(Buffer *b, const char *name, const Tensor *t,
@@ -335,7 +393,8 @@ static bool check_names(const OutputFile *out, uint32_t count,
 static bool st_save(OutputFile *out, uint32_t count, const char *const *names,
                     Tensor *const *tensors, Fault *fault) {
   static const uint8_t widths[] = {8, 4, 2, 1};
-  if (!check_names(out, count, names, fault))
+  if (!check_names(out, count, names, fault) ||
+      !check_packable(out, count, names, tensors, fault))
     return false;
   Buffer *b = &out->scratch;
   size_t start = 0;
@@ -359,7 +418,7 @@ static bool st_save(OutputFile *out, uint32_t count, const char *const *names,
   for (size_t w = 0; w < ARRAY_LEN(widths); w++)
     for (uint32_t i = 0; i < count; i++)
       if (dtype_info[tensors[i]->dtype].bytes == widths[w])
-        fwrite(tensors[i]->data, 1, tensor_bytes(tensors[i]), out->file);
+        put_tensor(out->file, tensors[i]);
   return true;
 }
 

@@ -271,6 +271,8 @@ typedef enum AxnDtype {
   AXN_F64 = 9,
   AXN_F8_E4M3 = 10, /* OCP 8-bit floats */
   AXN_F8_E5M2 = 11,
+  AXN_F4_E2M1 = 12, /* in the low half of a byte */
+  AXN_F8_E8M0 = 13,
 } AxnDtype;
 AXN_API const char *axn_dtype_name(AxnDtype dtype); /* "f32" */
 AXN_API size_t axn_dtype_size(AxnDtype dtype);      /* in bytes */

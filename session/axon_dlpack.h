@@ -45,6 +45,8 @@ typedef enum { /* values of DLDataType.code */
                kDLBool = 6,
                kDLFloat8_e4m3fn = 10,
                kDLFloat8_e5m2 = 12,
+               kDLFloat8_e8m0fnu = 14,
+               kDLFloat4_e2m1fn = 17,
 } DLDataTypeCode;
 
 typedef struct {
@@ -71,6 +73,8 @@ typedef struct DLManagedTensor {
 
 #define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0)
 #define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1)
+/* Each element narrower than a byte has its own; otherwise they are packed. */
+#define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2)
 
 /* Its capsule in Python is "dltensor_versioned". */
 typedef struct DLManagedTensorVersioned {

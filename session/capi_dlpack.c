@@ -10,11 +10,14 @@
 static DLDataType dtype_to_dlpack(Dtype dtype) {
   static const uint8_t codes[] = {
       ['b'] = kDLBool, ['u'] = kDLUInt, ['i'] = kDLInt, ['f'] = kDLFloat};
-  DLDataType type = {.bits = (uint8_t)(dtype_info[dtype].bytes * 8),
-                     .lanes = 1};
+  DLDataType type = {
+      .bits = dtype == DT_F4_E2M1 ? 4 : (uint8_t)(dtype_info[dtype].bytes * 8),
+      .lanes = 1};
   type.code = dtype == DT_BF16      ? kDLBfloat
               : dtype == DT_F8_E4M3 ? kDLFloat8_e4m3fn
               : dtype == DT_F8_E5M2 ? kDLFloat8_e5m2
+              : dtype == DT_F4_E2M1 ? kDLFloat4_e2m1fn
+              : dtype == DT_F8_E8M0 ? kDLFloat8_e8m0fnu
                                     : codes[(uint8_t)dtype_info[dtype].class];
   return type;
 }
@@ -30,7 +33,9 @@ static Dtype dtype_from_dlpack(DLDataType type) {
 
 /* ---- in ---- */
 
-static bool check_importable(AxnSession *a, const DLTensor *t) {
+/* Elements of 4 bits are packed, two in a byte, except with a flag. */
+static bool check_importable(AxnSession *a, const DLTensor *t, uint64_t flags) {
+  bool is_padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
   if (t->device.device_type != kDLCPU)
     capi_error(a, ERROR_BAD_VALUE, "first copy it to CPU memory",
                "a tensor is on an unsupported device (DLPack device type %d)",
@@ -38,18 +43,21 @@ static bool check_importable(AxnSession *a, const DLTensor *t) {
   else if (dtype_from_dlpack(t->dtype) == DT_NONE)
     capi_error(a, ERROR_BAD_VALUE,
                "convert it: Axon supports bool, u8, i8, i32, i64, f16, bf16, "
-               "f32, f64, f8_e4m3 and f8_e5m2",
+               "f32, f64, f8_e4m3, f8_e5m2, f4_e2m1 and f8_e8m0",
                "a tensor has an unsupported element type (DLPack type code %d, "
                "%d bits, %d lanes)",
                t->dtype.code, t->dtype.bits, t->dtype.lanes);
+  else if (t->dtype.bits < 8 && !is_padded)
+    capi_error(a, ERROR_BAD_VALUE, "pass the packed bytes, as u8, to unpack_f4",
+               "a tensor has two f4_e2m1 in each byte; Axon needs one");
   else
     return true;
   return false;
 }
 
-static AxnValue *import_dlpack(AxnSession *a, const DLTensor *t,
+static AxnValue *import_dlpack(AxnSession *a, const DLTensor *t, uint64_t flags,
                                void (*release)(void *owner), void *owner) {
-  if (!check_importable(a, t))
+  if (!check_importable(a, t, flags))
     return NULL;
   AxnTensor tensor = {.dtype = (AxnDtype)dtype_from_dlpack(t->dtype),
                       .rank = t->ndim,
@@ -74,7 +82,7 @@ static void delete_unversioned(void *owner) {
 
 AxnValue *axn_value_from_dlpack(AxnSession *a, DLManagedTensorVersioned *m) {
   if (m->version.major == DLPACK_MAJOR_VERSION)
-    return import_dlpack(a, &m->dl_tensor, delete_versioned, m);
+    return import_dlpack(a, &m->dl_tensor, m->flags, delete_versioned, m);
   capi_error(a, ERROR_BAD_VALUE, "request version 1 of DLPack",
              "a tensor uses the unsupported DLPack version %u.%u",
              m->version.major, m->version.minor);
@@ -82,7 +90,7 @@ AxnValue *axn_value_from_dlpack(AxnSession *a, DLManagedTensorVersioned *m) {
 }
 
 AxnValue *axn_value_from_dlpack_old(AxnSession *a, DLManagedTensor *m) {
-  return import_dlpack(a, &m->dl_tensor, delete_unversioned, m);
+  return import_dlpack(a, &m->dl_tensor, 0, delete_unversioned, m);
 }
 
 /* ---- out ---- */
@@ -111,13 +119,16 @@ static void free_unversioned(DLManagedTensor *m) {
   export_free(m->manager_ctx);
 }
 
+static Dtype dtype_of(const HostValue *d) {
+  return d->tensor ? d->tensor->dtype : d->number.dtype;
+}
+
 static void fill_dl_tensor(DlpackExport *exported, DLTensor *out) {
   HostValue *d = exported->value;
   const Tensor *t = exported->copy ? exported->copy : d->tensor;
-  Dtype dtype = t ? t->dtype : d->number.dtype;
   *out = (DLTensor){.data = t ? t->data : (void *)&d->bits,
                     .device = {kDLCPU, 0},
-                    .dtype = dtype_to_dlpack(dtype)};
+                    .dtype = dtype_to_dlpack(dtype_of(d))};
   if (!t || !t->rank)
     return;
   out->ndim = (int32_t)t->rank;
@@ -171,7 +182,10 @@ DLManagedTensorVersioned *axn_value_to_dlpack(AxnSession *a, AxnValue *value) {
       .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
       .manager_ctx = exported,
       .deleter = free_versioned,
-      .flags = readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0};
+      .flags = (readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) |
+               (dtype_of(host_value_of(value)) == DT_F4_E2M1
+                    ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+                    : 0)};
   fill_dl_tensor(exported, &exported->versioned.dl_tensor);
   return &exported->versioned;
 }
@@ -180,6 +194,13 @@ DLManagedTensor *axn_value_to_dlpack_old(AxnSession *a, AxnValue *value) {
   DlpackExport *exported = export_new(a, value, true);
   if (!exported)
     return NULL;
+  if (dtype_of(exported->value) == DT_F4_E2M1) {
+    capi_error(a, ERROR_BAD_VALUE, "request version 1 of DLPack",
+               "DLPack before version 1 packs two f4_e2m1 in each byte; Axon "
+               "has one");
+    export_free(exported);
+    return NULL;
+  }
   exported->unversioned =
       (DLManagedTensor){.manager_ctx = exported, .deleter = free_unversioned};
   fill_dl_tensor(exported, &exported->unversioned.dl_tensor);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-_Static_assert(AXN_F8_E5M2 + 1 == (int)DT_COUNT && AXN_F32 == (int)DT_F32 &&
+_Static_assert(AXN_F8_E8M0 + 1 == (int)DT_COUNT && AXN_F32 == (int)DT_F32 &&
                    AXN_I64 == (int)DT_I64 && AXN_BOOL == (int)DT_BOOL &&
                    AXN_RANK_MAX == (int)MAX_RANK,
                "the element types of axon.h are those of the tables");

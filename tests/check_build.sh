@@ -341,6 +341,24 @@ do save "y.npy" (f32 [1e-5, -0.0, 1.1, 7e4, 61439.0, -inf, nan, 1.0])' \
 3 = nan
 END
 ) || fail '8-bit floats in a program'
+cat >"$work/blocks.axn" <<'END'
+fun blocks (x : f4_e2m1[n]) (y : f8_e8m0[n]) (z : f4_e2m1) (s : f8_e8m0) =
+  (x, y, f32 x * f32 y, z, s, sort x)
+END
+echo 'do save "x.npy" (f32 [0.25, -0.0, 0.75, -5.0, 5.1, nan, -inf, -1.75])
+do save "y.npy" (f32 [0.5, 1.5, 1.49, 0.25, -2.0, nan, inf, 1024.0])' \
+  >"$work/blocks_files.axn"
+(cd "$work" && "$AXON" run blocks_files.axn &&
+  "$AXON" build -o blocks blocks.axn && ./blocks x.npy y.npy -3.5 96 \
+    >blocks.out && diff -u - blocks.out >&2 <<'END'
+0 = [0.0, -0.0, 1.0, -4.0, 6.0, 6.0, -6.0, -2.0]
+1 = [0.5, 2.0, 1.0, 0.25, 5.87747175e-39, nan, 1.70141183e+38, 1024.0]
+2 = [0.0, -0.0, 1.0, -1.0, 3.526483e-38, nan, -inf, -2048.0]
+3 = -4.0
+4 = 128.0
+5 = [-6.0, -4.0, -2.0, 0.0, -0.0, 1.0, 6.0, 6.0]
+END
+) || fail 'elements of scaled blocks in a program'
 # An index in a loop that does not run may be invalid.
 cat >"$work/idle.axn" <<'END'
 fun idle (x : f32[n]) (i : i64[1]) (y : f32[k]) =

@@ -20,7 +20,7 @@ fail() {
 for model in mlp heads cnn stretch old layers external control blocks stages \
   functions doubles halves resize quantized signal norms rotary selection \
   images states opset6 computed rolled averages \
-  mel ngrams bits batches; do
+  mel ngrams bits batches blocks4; do
   "$AXON" import -q "$data/$model.onnx" -o "$model" ||
     { fail "$model is not imported" && continue; }
   # Sizes that depend on data are checked at run time.

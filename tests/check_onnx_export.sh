@@ -101,6 +101,7 @@ refused() { # refused FUNCTION TEXT
 refused lin 'ONNX has no operator for `linalg.gesv`'
 refused lin 'exported.axn:'
 refused ran '`uniform` of an argument'
+refused halves_of_bytes 'models of this opset have no element type f4_e2m1'
 refused nothing 'nothing'
 "$AXON" export "$data/exported.axn" 2>/dev/null
 [ $? = 2 ] || fail usage 'the exit status without -o is not 2'

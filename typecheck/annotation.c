@@ -401,8 +401,9 @@ static Type *error_bad_type(Checker *c, TypeExpr *t, const char *what) {
   return ty_meta(c);
 }
 
-#define FLOAT_TYPES \
-  "the float types are f32, f64, f16, bf16, f8_e4m3 and f8_e5m2"
+#define FLOAT_TYPES                                                         \
+  "the float types are f32, f64, f16, bf16, f8_e4m3, f8_e5m2, f4_e2m1 and " \
+  "f8_e8m0"
 
 /* Names of types in other languages. */
 static const struct {
@@ -415,6 +416,8 @@ static const struct {
     {"bfloat16", "use `bf16`"},
     {"float8_e4m3fn", "use `f8_e4m3`"},
     {"float8_e5m2", "use `f8_e5m2`"},
+    {"float8_e8m0fnu", "use `f8_e8m0`"},
+    {"float4_e2m1fn", "use `f4_e2m1`"},
     {"double", "use `f64`"},
     {"real", FLOAT_TYPES},
     {"int32", "use `i32`"},

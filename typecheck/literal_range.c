@@ -15,12 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The greatest integer of the element type with the least range. */
-enum { FITS_EVERYWHERE = INT8_MAX };
+/* The greatest number of the element type with the least range, f4_e2m1. */
+enum { FITS_EVERYWHERE = 6 };
 
 /* Halfway between 448, the greatest number of f8_e4m3, and 480: rounds to even,
  * which is 448. */
 static const double E4M3_LAST_TIE = 464;
+
+/* Halfway between 6, the greatest number of f4_e2m1, and 8, to which it would
+ * round. */
+static const double E2M1_FIRST_TIE = 7;
 
 static bool is_signed_int(Dtype t) {
   return dtype_info[t].class == 'i';
@@ -39,6 +43,10 @@ static int64_t int_min(Dtype t) {
 static bool fits_float(const char *num, Dtype t) {
   if (t == DT_F8_E4M3)
     return fabs(dtype_parse(DT_F64, num, NULL)) <= E4M3_LAST_TIE;
+  if (t == DT_F4_E2M1)
+    return fabs(dtype_parse(DT_F64, num, NULL)) < E2M1_FIRST_TIE;
+  if (t == DT_F8_E8M0) /* to nearest, as casts do */
+    return dtype_parse(DT_F64, num, NULL) < 1.5 * dtype_greatest(t);
   return isfinite(dtype_parse(t, num, NULL));
 }
 
@@ -84,12 +92,16 @@ void literal_merge(Checker *c, ElemVar *e, const UnfitNumber *list) {
   }
 }
 
+static bool has_infinity(Dtype t) {
+  return isinf(dtype_round(t, INFINITY));
+}
+
 static void add_help(Checker *c, Diag *d, Dtype t) {
   d->help =
       dtype_is_float(t)
           ? arena_printf(c->arena, "its greatest number is %.*g%s",
                          t == DT_F64 ? 17 : 8, dtype_greatest(t),
-                         t == DT_F8_E4M3 ? "" : "; write inf for infinity")
+                         has_infinity(t) ? "; write inf for infinity" : "")
           : arena_printf(c->arena, "its range is %lld to %lld",
                          (long long)int_min(t), (long long)int_max(t));
 }

@@ -41,7 +41,8 @@ enum { /* element classes: sets of dtypes, one bit each */
        CLASS_ANY = (1 << DT_COUNT) - 2,
        CLASS_BOOL = 1 << DT_BOOL,
        CLASS_FLOAT = 1 << DT_F16 | 1 << DT_BF16 | 1 << DT_F32 | 1 << DT_F64 |
-                     1 << DT_F8_E4M3 | 1 << DT_F8_E5M2,
+                     1 << DT_F8_E4M3 | 1 << DT_F8_E5M2 | 1 << DT_F4_E2M1 |
+                     1 << DT_F8_E8M0,
        CLASS_INT = 1 << DT_U8 | 1 << DT_I8 | 1 << DT_I32 | 1 << DT_I64,
        CLASS_NUM = CLASS_INT | CLASS_FLOAT,
 };

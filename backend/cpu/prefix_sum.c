@@ -54,6 +54,10 @@ bool library_op_cumsum(LibraryOp *r) {
     return f8_e4m3_cumsum(r, &s);
   case DT_F8_E5M2:
     return f8_e5m2_cumsum(r, &s);
+  case DT_F4_E2M1:
+    return f4_e2m1_cumsum(r, &s);
+  case DT_F8_E8M0:
+    return f8_e8m0_cumsum(r, &s);
   case DT_BOOL:
   case DT_NONE:
   case DT_COUNT:

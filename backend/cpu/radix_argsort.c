@@ -63,12 +63,15 @@ static void keys_of(const ArgSort *s, const void *x, int64_t begin, int count,
     FOR_EACH_KEY(uint8_t, key_of_float((float)f8_e4m3_to_double(e)));
   case DT_F8_E5M2:
     FOR_EACH_KEY(uint8_t, key_of_float((float)f8_e5m2_to_double(e)));
+  case DT_F4_E2M1:
+    FOR_EACH_KEY(uint8_t, key_of_float((float)f4_e2m1_to_double(e)));
   case DT_I32:
     FOR_EACH_KEY(int32_t, (uint32_t)e ^ UINT32_C(1) << 31);
   case DT_I8:
     FOR_EACH_KEY(int8_t, (uint8_t)e ^ 0x80u);
   case DT_BOOL:
   case DT_U8:
+  case DT_F8_E8M0: /* exponents, and NaN after them */
     FOR_EACH_KEY(uint8_t, e);
   case DT_I64:
     FOR_EACH_KEY(int64_t, e);

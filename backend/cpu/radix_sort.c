@@ -94,7 +94,8 @@ static bool combine_key_ranges(const ParallelSort *h, uint64_t *min_key,
 
 /* TWICE_INFINITY_BITS is twice the bits of infinity, or of the greatest number
  * if there is no infinity; 0 for integers.  A NaN has twice its bits above it,
- * and -0 is the sign bit alone. */
+ * and -0 is the sign bit alone.  UNUSED_BITS of an element are above its sign.
+ */
 #define KEY uint8_t
 #define SIGN_BIT 0
 #define TWICE_INFINITY_BITS 0
@@ -143,6 +144,13 @@ static bool combine_key_ranges(const ParallelSort *h, uint64_t *min_key,
 #define FOR_TYPE(x) f8_e5m2_##x
 #include "backend/cpu/radix_sort.def"
 
+#define KEY uint8_t
+#define SIGN_BIT 0x80
+#define UNUSED_BITS 4
+#define TWICE_INFINITY_BITS 0xe0
+#define FOR_TYPE(x) f4_e2m1_##x
+#include "backend/cpu/radix_sort.def"
+
 #define KEY uint32_t
 #define SIGN_BIT UINT32_C(0x80000000)
 #define TWICE_INFINITY_BITS UINT32_C(0xff000000)
@@ -165,6 +173,7 @@ bool library_op_sort(LibraryOp *r) {
     return f64_sort(r);
   case DT_BOOL:
   case DT_U8:
+  case DT_F8_E8M0: /* exponents, and NaN after them */
     return u8_sort(r);
   case DT_I8:
     return i8_sort(r);
@@ -180,6 +189,8 @@ bool library_op_sort(LibraryOp *r) {
     return f8_e4m3_sort(r);
   case DT_F8_E5M2:
     return f8_e5m2_sort(r);
+  case DT_F4_E2M1:
+    return f4_e2m1_sort(r);
   case DT_NONE:
   case DT_COUNT:
     break;

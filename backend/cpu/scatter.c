@@ -51,6 +51,8 @@ static void load_indices(const Scatter *s, int64_t from, int64_t count,
   case DT_F64:
   case DT_F8_E4M3:
   case DT_F8_E5M2:
+  case DT_F4_E2M1:
+  case DT_F8_E8M0:
   case DT_NONE:
   case DT_COUNT:
     break; /* no index types */
@@ -165,6 +167,10 @@ bool library_op_scatter(LibraryOp *r) {
     return f8_e4m3_scatter(r, &s);
   case DT_F8_E5M2:
     return f8_e5m2_scatter(r, &s);
+  case DT_F4_E2M1:
+    return f4_e2m1_scatter(r, &s);
+  case DT_F8_E8M0:
+    return f8_e8m0_scatter(r, &s);
   case DT_BOOL:
   case DT_NONE:
   case DT_COUNT:

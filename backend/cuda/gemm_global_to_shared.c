@@ -83,6 +83,8 @@ const char *gemm_compute_type(Dtype t) {
   case DT_BF16:
   case DT_F8_E4M3:
   case DT_F8_E5M2:
+  case DT_F4_E2M1:
+  case DT_F8_E8M0:
   case DT_F32:
   case DT_NONE:
   case DT_COUNT:
@@ -102,6 +104,8 @@ const char *gemm_storage_type(Dtype t) {
   case DT_BOOL:
   case DT_F8_E4M3:
   case DT_F8_E5M2:
+  case DT_F4_E2M1:
+  case DT_F8_E8M0:
     return "uint8_t";
   case DT_I32:
     return "int";

@@ -42,6 +42,8 @@ static bool has_mma(const GemmShape *shape, const GpuSpec *gpu) {
   case DT_I32:
   case DT_I64:
   case DT_F64:
+  case DT_F4_E2M1:
+  case DT_F8_E8M0:
   case DT_COUNT:
     break;
   }

@@ -101,6 +101,8 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   uint16_t ax_f32_to_f16(float), ax_f32_to_bf16
  *   float ax_f8_e4m3_to_f32(uint8_t), ax_f8_e5m2_to_f32
  *   uint8_t ax_f32_to_f8_e4m3(float), ax_f32_to_f8_e5m2
+ *   float ax_f4_e2m1_to_f32(uint8_t), ax_f8_e8m0_to_f32
+ *   uint8_t ax_f32_to_f4_e2m1(float), ax_f32_to_f8_e8m0
  *   uint16_t ax_low(unsigned), ax_high(unsigned)
  *   unsigned ax_tf32(float)
  *   float ax_exp2(float), ax_log2, ax_reciprocal, ax_rsqrt      approximate

@@ -146,6 +146,8 @@ static const char *sum_type(Dtype t) {
   case DT_BF16:
   case DT_F8_E4M3:
   case DT_F8_E5M2:
+  case DT_F4_E2M1:
+  case DT_F8_E8M0:
     return "float";
   case DT_I64:
     return "uint64_t";

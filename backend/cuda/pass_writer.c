@@ -83,6 +83,8 @@ const char *cuda_round_to_dtype(Emitter *e, Dtype t, const char *x) {
   case DT_BF16:
   case DT_F8_E4M3:
   case DT_F8_E5M2:
+  case DT_F4_E2M1:
+  case DT_F8_E8M0:
     return format(e, "round_%s(%s)", dtype_info[t].name, x);
   case DT_BOOL:
     return format(e, "(%s) != 0", x);

@@ -102,6 +102,8 @@ char value_class(Dtype t) {
   case DT_F32:
   case DT_F8_E4M3:
   case DT_F8_E5M2:
+  case DT_F4_E2M1:
+  case DT_F8_E8M0:
     return 'f';
   case DT_F64:
     return 'd';

@@ -19,6 +19,10 @@ static const char *extreme_literal(Dtype t, bool is_max) {
     return is_max ? "-__builtin_inff()" : "__builtin_inff()";
   case DT_F8_E4M3:
     return is_max ? "-448" : "448";
+  case DT_F4_E2M1:
+    return is_max ? "-6" : "6";
+  case DT_F8_E8M0:
+    return is_max ? "0x1p-127f" : "0x1p127f";
   case DT_BOOL:
   case DT_NONE:
   case DT_COUNT:

@@ -164,6 +164,8 @@ on_INDEX:
   HANDLER(LOAD_F64, D.d = ADDRESS(double))
   HANDLER(LOAD_F8_E4M3, D.f = (float)f8_e4m3_to_double(ADDRESS(uint8_t)))
   HANDLER(LOAD_F8_E5M2, D.f = (float)f8_e5m2_to_double(ADDRESS(uint8_t)))
+  HANDLER(LOAD_F4_E2M1, D.f = (float)f4_e2m1_to_double(ADDRESS(uint8_t)))
+  HANDLER(LOAD_F8_E8M0, D.f = (float)f8_e8m0_to_double(ADDRESS(uint8_t)))
   HANDLER(STORE, scalar_store(scalar_from_reg((Dtype)ins->to, A),
                               (char *)out + output_index++ * bytes))
   HANDLER(STORE_F32, ((float *)out)[output_index++] = A.f)

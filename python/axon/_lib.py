@@ -61,12 +61,13 @@ OK, ERROR, INCOMPLETE, INTERRUPTED, EXITED, BUSY = range(6)
 UNIT, NUMBER, TENSOR, STRING, TUPLE, RECORD, LIST, CON, KEY, OTHER = range(
     1, 11)
 _DTYPES = ["", "bool", "u8", "i8", "i32", "i64", "f16", "bf16", "f32", "f64",
-           "f8_e4m3", "f8_e5m2"]
+           "f8_e4m3", "f8_e5m2", "f4_e2m1", "f8_e8m0"]
 _TYPESTRS = ["", "|b1", "|u1", "|i1", "<i4", "<i8", "<f2", None, "<f4", "<f8",
-             None, None]
+             None, None, None, None]
 # Types that the package ml_dtypes adds to NumPy.
 _ML_DTYPES = {"bfloat16": "bf16", "float8_e4m3fn": "f8_e4m3",
-              "float8_e5m2": "f8_e5m2"}
+              "float8_e5m2": "f8_e5m2", "float4_e2m1fn": "f4_e2m1",
+              "float8_e8m0fnu": "f8_e8m0"}
 _DTYPE_OF = {text: i for i, text in enumerate(_TYPESTRS) if text}
 _FORMATS = {"?": 1, "B": 2, "b": 3, "e": 6, "f": 8, "d": 9}  # and ints by size
 
@@ -222,7 +223,7 @@ class Tensor(Value):
     def tolist(self):
         """Its elements, as lists of lists."""
         code = {1: "?", 2: "B", 3: "b", 4: "i", 5: "q", 6: "e", 7: "H",
-                8: "f", 9: "d", 10: "B", 11: "B"}[self._tensor.dtype]
+                8: "f", 9: "d"}.get(self._tensor.dtype, "B")
         data = string_at(self._tensor.data, _count(self.shape) * _size(code))
         flat = memoryview(data).cast(code).tolist()
         if self.dtype == "bf16":  # the upper half of an f32
@@ -233,6 +234,11 @@ class Tensor(Value):
                     for bits in flat]
         if self.dtype == "f8_e4m3":
             flat = [_from_e4m3(bits) for bits in flat]
+        if self.dtype == "f4_e2m1":
+            flat = [_from_e2m1(bits) for bits in flat]
+        if self.dtype == "f8_e8m0":
+            flat = [math.nan if bits == 255 else math.ldexp(1.0, bits - 127)
+                    for bits in flat]
         return _nested(flat, self.shape)
 
     def __dlpack_device__(self):
@@ -245,6 +251,9 @@ class Tensor(Value):
         if copy:
             raise BufferError("Axon gives its tensors without a copy")
         new = max_version is not None and max_version[0] >= 1
+        if self.dtype == "f4_e2m1" and not new:
+            raise BufferError("f4_e2m1 needs version 1 of DLPack, which says "
+                              "that each element has a byte of its own")
         give = lib.axn_value_to_dlpack if new else lib.axn_value_to_dlpack_old
         struct = give(_spare(), self._handle)
         if not struct:
@@ -259,6 +268,11 @@ def _from_e4m3(bits):
         return math.nan
     exponent = max(size >> 3, 1)
     return sign * math.ldexp(size - ((exponent - 1) << 3), exponent - 10)
+
+
+def _from_e2m1(bits):
+    size = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)[bits & 7]
+    return -size if bits & 8 else size
 
 
 def _count(shape):

@@ -52,6 +52,10 @@ KERNEL(converted) {
   a.out[1408 + T] = ax_f8_e5m2_to_f32(ax_f32_to_f8_e5m2(v));
   a.out[1536 + T] = (float)ax_f32_to_f8_e4m3(v);
   a.out[1664 + T] = (float)ax_f32_to_f8_e5m2(v);
+  a.out[1792 + T] = ax_f4_e2m1_to_f32(ax_f32_to_f4_e2m1(v));
+  a.out[1920 + T] = ax_f8_e8m0_to_f32(ax_f32_to_f8_e8m0(v));
+  a.out[2048 + T] = (float)ax_f32_to_f4_e2m1(v);
+  a.out[2176 + T] = (float)ax_f32_to_f8_e8m0(v);
 }
 
 /* ---- matrices of a warp ---- */

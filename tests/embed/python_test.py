@@ -43,6 +43,7 @@ fun find x = if x > 0 then Some x else None
 fun small x = (bf16 x)
 fun small_all p = each bf16 p
 fun octets x = (f8_e4m3 x, f8_e5m2 x)
+fun blocks x = (f4_e2m1 x, f8_e8m0 x)
 val weights = (ones [2, 3] : f32[2, 3])
 fun step (lr : f32) (n : int) x = (x * lr, n)
 """
@@ -170,6 +171,19 @@ class Plain(unittest.TestCase):
         self.assertEqual(self.m.same(Versioned(five)).dtype, "f8_e5m2")
         four, _ = self.m.octets(array.array("f", [float("nan")]))
         self.assertNotEqual(four.tolist()[0], four.tolist()[0])
+
+    def test_types_of_blocks(self):
+        x = array.array("f", [0.3, 500, -0.6, 0.75])
+        four, eight = self.m.blocks(x)
+        self.assertEqual((four.dtype, eight.dtype), ("f4_e2m1", "f8_e8m0"))
+        self.assertEqual(four.tolist(), [0.5, 6, -0.5, 1])
+        self.assertEqual(eight.tolist(), [0.25, 512, 2.0**-127, 1])
+        for y in (four, eight):
+            same = self.m.same(Versioned(y))
+            self.assertEqual((same.dtype, same.tolist()),
+                             (y.dtype, y.tolist()))
+        with self.assertRaises(BufferError):  # it would be packed
+            four.__dlpack__()
 
     def test_float_types_of_structures(self):
         x = array.array("f", [1.5, 2.0])
@@ -463,6 +477,13 @@ class Arrays(unittest.TestCase):
         x.dtype = "float8_e5m2"
         self.assertEqual((same(x).dtype, same(x).tolist()),
                          ("f8_e5m2", [0.5, -2.0]))
+        bits[:] = [0x05, 0x0a]
+        x.dtype = "float4_e2m1fn"
+        self.assertEqual((same(x).dtype, same(x).tolist()),
+                         ("f4_e2m1", [3.0, -1.0]))
+        x.dtype = "float8_e8m0fnu"
+        self.assertEqual((same(x).dtype, same(x).tolist()),
+                         ("f8_e8m0", [2.0**-122, 2.0**-117]))
 
     def test_layouts(self):
         x = np.arange(24, dtype="f4").reshape(2, 3, 4)

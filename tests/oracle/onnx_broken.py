@@ -304,3 +304,7 @@ save("resize_ratio",
      [n("Resize", ["x", "", "", "s"], ["y"], "/Resize",
         keep_aspect_ratio_policy="not_smaller")],
      {"x": (F, [1, 1, 0, 4])}, [I("s", [1, 1, 8, 8])], opset=18)
+# Axon rounds to the nearest power of 2, not up.
+save("scale_up",
+     [n("Cast", ["x"], ["s"], "/Cast", to=T.FLOAT8E8M0),
+      n("Cast", ["s"], ["y"], to=T.FLOAT)], {"x": (F, ["n"])}, opset=24)

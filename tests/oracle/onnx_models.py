@@ -719,3 +719,42 @@ save("batches",
      {"start": (T.FLOAT, [2, 3]), "x": (T.FLOAT, [2, 5, 3])}, [],
      {"start": normal(2, 3), "x": normal(2, 5, 3)}, opset=8,
      evaluate=by_runtime)
+
+# Elements of 4 bits are packed: as raw data, as numbers and in a file; 15 of
+# them end in half a byte.  The scales are bytes.
+codes = np.arange(15, dtype=np.uint8)
+pairs = np.append(codes, 0).astype(np.uint8)
+pairs = pairs[::2] | pairs[1::2] << 4
+
+
+def code_weight(name, shape, **data):
+    return onnx.TensorProto(name=name, data_type=T.FLOAT4E2M1, dims=shape,
+                            **data)
+
+
+def of_file(model, arrays):
+    return by_reference(onnx.load(os.path.join(folder, "blocks4.onnx")), arrays)
+
+
+with open(os.path.join(folder, "blocks4.bin"), "wb") as f:
+    f.write(b"\7" + pairs.tobytes())
+far = code_weight("far", [3, 5], data_location=T.EXTERNAL)
+for key, value in ("location", "blocks4.bin"), ("offset", "1"), ("length", "8"):
+    far.external_data.add(key=key, value=value)
+
+save("blocks4",
+     [n("Cast", ["x"], ["four"], to=T.FLOAT4E2M1),
+      n("Cast", ["four"], ["a"], to=T.FLOAT),
+      n("Cast", ["raw"], ["b"], to=T.FLOAT),
+      n("Cast", ["numbers"], ["c"], to=T.FLOAT),
+      n("Cast", ["scale"], ["d"], to=T.FLOAT),
+      n("Add", ["a", "b"], ["ab"]), n("Mul", ["c", "d"], ["cd"]),
+      n("Cast", ["far"], ["e"], to=T.FLOAT),
+      n("Add", ["ab", "cd"], ["abcd"]), n("Sub", ["abcd", "e"], ["y"])],
+     {"x": (T.FLOAT, ["n", 3, 5])},
+     [far, code_weight("raw", [3, 5], raw_data=pairs.tobytes()),
+      code_weight("numbers", [3, 5], int32_data=pairs.tolist()),
+      onnx.TensorProto(name="scale", data_type=T.FLOAT8E8M0, dims=[3, 1],
+                       raw_data=bytes([126, 127, 130]))],
+     {"x": np.linspace(-8, 8, 30, dtype=np.float32).reshape(2, 3, 5)},
+     opset=24, evaluate=of_file)

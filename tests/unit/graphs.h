@@ -63,11 +63,13 @@ static inline double ulp_of(Dtype t) {
          : t == DT_F32     ? 0x1p-22
          : t == DT_F64     ? 0x1p-50
          : t == DT_F8_E4M3 ? 0x1p-3
+         : t == DT_F4_E2M1 ? 0x1p-1
                            : 0x1p-2;
 }
 static inline double max_finite_of(Dtype t) {
   return t == DT_F16 || t == DT_F8_E5M2 ? 0x1p15
          : t == DT_F8_E4M3              ? 0x1p8
+         : t == DT_F4_E2M1              ? 0x1p2
          : t == DT_F64                  ? 0x1p1000
                                         : 0x1p120;
 }
@@ -76,6 +78,7 @@ static inline double error_floor_of(Dtype t) {
   return t == DT_F16       ? 0x1p-23
          : t == DT_F8_E4M3 ? 0x1p-9
          : t == DT_F8_E5M2 ? 0x1p-16
+         : t == DT_F4_E2M1 ? 0x1p-1
                            : 0x1p-120;
 }
 
@@ -152,11 +155,16 @@ static inline int64_t random_extent(GraphGen *gen) {
              : sizes[random_below(&gen->size_state, ARRAY_LEN(sizes))];
 }
 
-/* Every other f16 becomes f8_e4m3, and every other bf16 f8_e5m2.  No number is
- * drawn for it, so that the other graphs stay as they are. */
+/* Every other f16 becomes f8_e4m3, and every other bf16 f8_e5m2 or f4_e2m1.  No
+ * number is drawn for it, so that the other graphs stay as they are. */
 static inline Dtype perhaps_f8(const GraphGen *gen, Dtype t) {
   bool is_f8 = gen->structure_state >> 20 & 1;
-  return !is_f8 ? t : t == DT_F16 ? DT_F8_E4M3 : t == DT_BF16 ? DT_F8_E5M2 : t;
+  bool is_f4 = gen->structure_state >> 21 & 1;
+  return !is_f8         ? t
+         : t == DT_F16  ? DT_F8_E4M3
+         : t != DT_BF16 ? t
+         : is_f4        ? DT_F4_E2M1
+                        : DT_F8_E5M2;
 }
 
 static inline Dtype random_dtype(GraphGen *gen) {

@@ -114,7 +114,9 @@ static double unit_of(Dtype t) {
          : t == DT_F32     ? FLT_EPSILON
          : t == DT_F64     ? DBL_EPSILON
          : t == DT_F8_E4M3 ? 0x1p-3
-                           : 0x1p-2;
+         : t == DT_F8_E5M2 ? 0x1p-2
+         : t == DT_F4_E2M1 ? 0x1p-1
+                           : 1;
 }
 
 static bool is_near(Dtype t, double got, double want, double error) {

@@ -38,6 +38,10 @@ static Scalar element(Dtype t, bool sum) {
   uint32_t x = draw(1u << 30);
   if (dtype_is_float(t) && !sum && x % 11 == 0)
     return num(t, specials[x / 16 % ARRAY_LEN(specials)]);
+  if (t == DT_F8_E8M0 && sum)
+    return num(t, x % 2 ? 0.5 : 64);
+  if (t == DT_F4_E2M1 && sum) /* no -0 */
+    return num(t, x % 13 - 6.0);
   if (dtype_is_float(t))
     return num(t, ((double)(x % 4001) - 2000) / 64);
   int64_t i = x % 3 ? (int64_t)x - (1 << 29) : x % 100;
@@ -208,9 +212,9 @@ static void run_case(const Case *c, Dtype t, Results *r) {
 }
 
 static void run_cases(const Backend *backend, Results *r) {
-  static const Dtype types[] = {DT_F32,     DT_F64,    DT_I64, DT_I32,
-                                DT_U8,      DT_I8,     DT_F16, DT_BF16,
-                                DT_F8_E4M3, DT_F8_E5M2};
+  static const Dtype types[] = {DT_F32,     DT_F64,     DT_I64,     DT_I32,
+                                DT_U8,      DT_I8,      DT_F16,     DT_BF16,
+                                DT_F8_E4M3, DT_F8_E5M2, DT_F4_E2M1, DT_F8_E8M0};
   bool all = tested() == &backend_cpu;
   uint32_t count = all ? ARRAY_LEN(cases) : ARRAY_LEN(few);
   g.backend = backend;

@@ -45,9 +45,9 @@ def png(path, width, height, depth, colour, rows, extra=b""):
 
 def safetensors(path, tensors):
     header, data = {"__metadata__": {"format": "pt"}}, b""
-    for name, (kind, array) in tensors.items():
+    for name, (kind, array, *shape) in tensors.items():
         raw = array.tobytes()
-        header[name] = {"dtype": kind, "shape": list(array.shape),
+        header[name] = {"dtype": kind, "shape": list(*shape or [array.shape]),
                         "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header).encode()
@@ -88,6 +88,10 @@ def make(d):
     import ml_dtypes
     st["f8_e4m3"] = ("F8_E4M3", x.astype(ml_dtypes.float8_e4m3fn))
     st["f8_e5m2"] = ("F8_E5M2", x.astype(ml_dtypes.float8_e5m2))
+    size = np.maximum(x, x.dtype.type(2.0 ** -127))
+    st["f8_e8m0"] = ("F8_E8M0", size.astype(ml_dtypes.float8_e8m0fnu))
+    f4 = x.astype(ml_dtypes.float4_e2m1fn).view("u1").flatten()
+    st["f4_e2m1"] = ("F4", f4[::2] | f4[1::2] << 4, x.shape)
     st["i16"] = ("I16", np.array([1, 2], "i2"))
     safetensors(f"{d}/all.safetensors", st)
     safetensors(f"{d}/one.safetensors", {"only": ("F32", x)})

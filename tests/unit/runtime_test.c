@@ -83,6 +83,55 @@ static void test_half_ties(void **state) {
   }
 }
 
+/* ---- floats of scaled blocks ---- */
+
+static const double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, 8};
+
+static void test_e2m1_all(void **state) {
+  (void)state;
+  for (uint8_t h = 0; h < 8; h++) {
+    double x = e2m1[h], minus = -x, middle = (x + e2m1[h + 1]) / 2;
+    double loaded = f4_e2m1_to_double(h | 8);
+    uint8_t above = h < 7 ? h + 1 : 7, even = h & 1 ? above : h;
+    assert_true(f4_e2m1_to_double(h) == x);
+    assert_memory_equal(&loaded, &minus, sizeof minus);
+    assert_true(f4_e2m1_to_double(h | 0xf0) == x);
+    assert_int_equal(f4_e2m1_from_double(x), h);
+    assert_int_equal(f4_e2m1_from_double(minus), h | 8);
+    assert_int_equal(f4_e2m1_from_double(middle), even);
+    assert_int_equal(f4_e2m1_from_double(-middle), even | 8);
+    assert_int_equal(f4_e2m1_from_double(nextafter(middle, 0)), h);
+    assert_int_equal(f4_e2m1_from_double(nextafter(middle, 9)), above);
+  }
+  assert_int_equal(f4_e2m1_from_double(INFINITY), 7);
+  assert_int_equal(f4_e2m1_from_double(-DBL_MAX), 15);
+  assert_int_equal(f4_e2m1_from_double(NAN), 7);
+  assert_true(dtype_greatest(DT_F4_E2M1) == 6);
+  uint8_t bytes[3];
+  f4_unpack(bytes, (const uint8_t[]){0x21, 0xf3}, 3);
+  assert_memory_equal(bytes, ((uint8_t[]){1, 2, 3}), 3);
+}
+
+static void test_e8m0_all(void **state) {
+  (void)state;
+  for (int h = 0; h < 255; h++) {
+    double x = ldexp(1, h - 127), middle = 1.5 * x;
+    int above = h < 254 ? h + 1 : 254;
+    assert_true(f8_e8m0_to_double((uint8_t)h) == x);
+    assert_int_equal(f8_e8m0_from_double(x), h);
+    assert_int_equal(f8_e8m0_from_double(middle), above);
+    assert_int_equal(f8_e8m0_from_double(nextafter(middle, 0)), h);
+  }
+  assert_true(isnan(f8_e8m0_to_double(255)));
+  assert_int_equal(f8_e8m0_from_double(NAN), 255);
+  assert_int_equal(f8_e8m0_from_double(INFINITY), 254);
+  assert_int_equal(f8_e8m0_from_double(DBL_MAX), 254);
+  assert_int_equal(f8_e8m0_from_double(0), 0);
+  assert_int_equal(f8_e8m0_from_double(-1), 0);
+  assert_int_equal(f8_e8m0_from_double(-INFINITY), 0);
+  assert_true(dtype_greatest(DT_F8_E8M0) == 0x1p127);
+}
+
 /* ---- floats of 8 bits ---- */
 
 typedef struct Octet {
@@ -221,7 +270,9 @@ static void test_load_store(void **state) {
   (void)state;
   for (Dtype t = DT_NONE + 1; t < DT_COUNT; t++) {
     char bytes[9] = {0};
-    Scalar x = dtype_is_float(t) ? flt(t, -1.5) : itg(t, t == DT_BOOL ? 1 : 77);
+    Scalar x = t == DT_F8_E8M0     ? flt(t, 0.125)
+               : dtype_is_float(t) ? flt(t, -1.5)
+                                   : itg(t, t == DT_BOOL ? 1 : 77);
     bytes[dtype_info[t].bytes] = 0x55;
     scalar_store(x, bytes);
     assert_int_equal(bytes[dtype_info[t].bytes], 0x55);
@@ -250,6 +301,8 @@ static void test_scalar_text(void **state) {
   check_text(flt(DT_F8_E4M3, dtype_round(DT_F8_E4M3, 0.1)), "0.1");
   check_text(flt(DT_F8_E4M3, 0x1p-9), "0.002");
   check_text(flt(DT_F8_E5M2, 57344), "60000.0");
+  check_text(flt(DT_F4_E2M1, -1.5), "-1.5");
+  check_text(flt(DT_F8_E8M0, 1024), "1024.0");
   check_text(flt(DT_F64, 0.1), "0.1");
   check_text(flt(DT_F64, (float)0.1), "0.10000000149011612");
   check_text(flt(DT_F64, 0.1 + 0.2), "0.30000000000000004");
@@ -540,8 +593,8 @@ static void test_keys(void **state) {
 
 static void test_uniform(void **state) {
   (void)state;
-  static const Dtype types[] = {DT_F16, DT_BF16,    DT_F32,
-                                DT_F64, DT_F8_E4M3, DT_F8_E5M2};
+  static const Dtype types[] = {DT_F16,     DT_BF16,    DT_F32,     DT_F64,
+                                DT_F8_E4M3, DT_F8_E5M2, DT_F4_E2M1, DT_F8_E8M0};
   PrngKey key = prng_key_from_seed(7);
   for (size_t i = 0; i < ARRAY_LEN(types); i++) {
     double sum = 0, least = 1, most = 0;
@@ -556,6 +609,8 @@ static void test_uniform(void **state) {
                   : types[i] == DT_F16     ? 0x1p-11
                   : types[i] == DT_F8_E4M3 ? 0x1p-4
                   : types[i] == DT_F8_E5M2 ? 0x1p-3
+                  : types[i] == DT_F4_E2M1 ? 0x1p-1
+                  : types[i] == DT_F8_E8M0 ? 0x1p-1
                                            : 0;
     assert_true(fabs(sum / n + step / 2 - 0.5) < 0.005);
     assert_true(least < 0.001 && most >= 0.999 - step);
@@ -606,6 +661,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_half_all),
       cmocka_unit_test(test_half_ties),
+      cmocka_unit_test(test_e2m1_all),
+      cmocka_unit_test(test_e8m0_all),
       cmocka_unit_test(test_octet_all),
       cmocka_unit_test(test_octet_ties),
       cmocka_unit_test(test_convert),

@@ -369,6 +369,11 @@ static bool converted(void) {
     good &= same(out[10 * N + i], (float)f8_e4m3_to_double(e4m3)) &&
             same(out[11 * N + i], (float)f8_e5m2_to_double(e5m2)) &&
             out[12 * N + i] == e4m3 && out[13 * N + i] == e5m2;
+    uint8_t e2m1 = f4_e2m1_from_double(in[i]),
+            e8m0 = f8_e8m0_from_double(in[i]);
+    good &= same(out[14 * N + i], (float)f4_e2m1_to_double(e2m1)) &&
+            same(out[15 * N + i], (float)f8_e8m0_to_double(e8m0)) &&
+            out[16 * N + i] == e2m1 && out[17 * N + i] == e8m0;
   }
   return good;
 }

@@ -60,13 +60,15 @@ static void test_float_arithmetic(void **state) {
   assert_true(fold_float(PRIM_ADD, 16, 1, DT_F8_E4M3) == 16);
   assert_true(fold_float(PRIM_MUL, 16, -32, DT_F8_E4M3) == -448);
   assert_true(fold_float(PRIM_MUL, 256, 256, DT_F8_E5M2) == INFINITY);
+  assert_true(fold_float(PRIM_MUL, 3, -4, DT_F4_E2M1) == -6);
+  assert_true(fold_float(PRIM_ADD, 2, 1, DT_F8_E8M0) == 4);
   assert_true(fold_float(PRIM_ADD, 1 << 24, 1, DT_F32) == 1 << 24);
   assert_true(fold_float(PRIM_SIGN, -0.5, 0, DT_F32) == -1);
 }
 
-static const Dtype all_types[] = {DT_BOOL, DT_U8,      DT_I8,     DT_I32,
-                                  DT_I64,  DT_F16,     DT_BF16,   DT_F32,
-                                  DT_F64,  DT_F8_E4M3, DT_F8_E5M2};
+static const Dtype all_types[] = {
+    DT_BOOL, DT_U8,  DT_I8,      DT_I32,     DT_I64,     DT_F16,    DT_BF16,
+    DT_F32,  DT_F64, DT_F8_E4M3, DT_F8_E5M2, DT_F4_E2M1, DT_F8_E8M0};
 
 static uint32_t arity(PrimId op) {
   if (op == PRIM_SELECT)
@@ -618,8 +620,8 @@ static void test_make(void **state) {
 static void test_random(void **state) {
   (void)state;
   PrngKey key = prng_key_from_seed(42);
-  static const Dtype types[] = {DT_F16, DT_BF16,    DT_F32,
-                                DT_F64, DT_F8_E4M3, DT_F8_E5M2};
+  static const Dtype types[] = {DT_F16,     DT_BF16,    DT_F32,     DT_F64,
+                                DT_F8_E4M3, DT_F8_E5M2, DT_F4_E2M1, DT_F8_E8M0};
   for (uint32_t t = 0; t < ARRAY_LEN(types); t++) {
     Node *u = keep(node_random(&g, PRIM_UNIFORM, key, types[t], 2,
                                (int64_t[]){3, 5}, 0, &fault));

@@ -79,6 +79,50 @@ AX_DEVICE unsigned char ax_f32_to_f8_e5m2(float x) {
   return x == x ? (unsigned char)(near | (u >> 24 & 0x80)) : 0x7e;
 }
 
+//@ ax_f4_e2m1_to_f32 ax_f32_to_f4_e2m1
+/* 9.7.9.21, cvt: from sm_100a on, pairs of 4-bit floats in a byte.  The
+ * instruction keeps infinity and numbers beyond 6 at 6; NaN becomes 6. */
+AX_DEVICE float ax_f4_e2m1_to_f32(unsigned char h) {
+  const unsigned size = h & 7u, sign = (h & 8u) << 28;
+  const unsigned rest = size > 1 ? (size << 22) + (126u << 23)
+                                 : size * (126u << 23);
+  return __uint_as_float(rest | sign);
+}
+AX_DEVICE unsigned char ax_f32_to_f4_e2m1(float x) {
+#if defined __CUDA_ARCH_FEAT_SM100_ALL
+  unsigned pair;
+  asm("{\n.reg .b8 pair;\n"
+      "cvt.rn.satfinite.e2m1x2.f32 pair, %1, %2;\n"
+      "cvt.u32.u8 %0, pair;\n}"
+      : "=r"(pair)
+      : "f"(0.0f), "f"(x));
+  return (unsigned char)(pair & 15u);
+#else
+  const unsigned u = __float_as_uint(x), a = u & 0x7fffffffu;
+  const float sum = __uint_as_float(a) + 0x1p22f;
+  const unsigned size =
+      a >= 0x40c00000u ? 7
+      : a < 127u << 23 ? __float_as_uint(sum) - (149u << 23)
+                       : (a - (126u << 23) + 0x1fffff + (a >> 22 & 1)) >> 22;
+  return x == x ? (unsigned char)(size | (u >> 28 & 8)) : 7;
+#endif
+}
+
+//@ ax_f8_e8m0_to_f32 ax_f32_to_f8_e8m0
+/* Powers of two.  The instructions do not round to nearest. */
+AX_DEVICE float ax_f8_e8m0_to_f32(unsigned char h) {
+  return __uint_as_float(h == 0     ? 0x400000u
+                         : h == 255 ? 0x7fc00000u
+                                    : (unsigned)h << 23);
+}
+AX_DEVICE unsigned char ax_f32_to_f8_e8m0(float x) {
+  const unsigned a = x > 0 ? __float_as_uint(x) : 0;
+  const unsigned power = a >= 254u << 23 ? 254
+                         : a < 1u << 23  ? a >= 0x600000u
+                                         : (a + 0x400000u) >> 23;
+  return x == x ? (unsigned char)power : 255;
+}
+
 //@ ax_f16_to_f32 ax_f32_to_f16
 AX_DEVICE float ax_f16_to_f32(unsigned short h) {
   float v;

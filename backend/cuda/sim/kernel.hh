@@ -555,6 +555,30 @@ AX_SIM float ax_f8_e5m2_to_f32(uint8_t h) {
 AX_SIM uint8_t ax_f32_to_f8_e5m2(float x) {
   return ax_sim_to_f8<2, -14, 0x7c, 0x7e>(x);
 }
+AX_SIM float ax_f4_e2m1_to_f32(uint8_t h) {
+  const int size = h & 7;
+  const float x = size < 4 ? (float)size / 2 : (float)(size < 7 ? size - 2 : 6);
+  return h & 8 ? -x : x;
+}
+AX_SIM uint8_t ax_f32_to_f4_e2m1(float x) {
+  const float size = fabsf(x);
+  const int at = size <= 2   ? (int)nearbyintf(2 * size)
+                 : size <= 4 ? 2 + (int)nearbyintf(size)
+                             : 4 + (int)nearbyintf(fminf(size, 6) / 2);
+  return (uint8_t)(x == x ? at | (int)(__float_as_uint(x) >> 28 & 8) : 7);
+}
+AX_SIM float ax_f8_e8m0_to_f32(uint8_t h) {
+  return h == 255 ? __uint_as_float(0x7fc00000u) : ldexpf(1, h - 127);
+}
+AX_SIM uint8_t ax_f32_to_f8_e8m0(float x) {
+  int e;
+  if (x != x)
+    return 255;
+  if (x <= 0x1p-127f || x >= 0x1p127f)
+    return x <= 0x1p-127f ? 0 : 254;
+  const float m = __builtin_frexpf(x, &e);
+  return (uint8_t)(e + 126 + (m >= 0.75f));
+}
 AX_SIM unsigned ax_pack_f16(float low, float high) {
   return (unsigned)ax_f32_to_f16(high) << 16 | ax_f32_to_f16(low);
 }

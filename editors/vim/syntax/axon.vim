@@ -10,7 +10,7 @@ syntax keyword axonConditional if then else
 syntax keyword axonRepeat for
 syntax keyword axonSpecial lift list new
 syntax keyword axonBoolean true false
-syntax keyword axonType bool u8 i8 i32 i64 f16 bf16 f32 f64 f8_e4m3 f8_e5m2
+syntax keyword axonType bool u8 i8 i32 i64 f16 bf16 f32 f64 f8_e4m3 f8_e5m2 f4_e2m1 f8_e8m0
 syntax keyword axonType int string unit key dim shape axis keep
 syntax keyword axonTodo TODO FIXME XXX contained
 

@@ -15,9 +15,9 @@ PATH = sys.argv[1]
 ROWS, COLUMNS = int(sys.argv[2]), int(sys.argv[3])
 # name: number of the type, numbers in a block, bytes of a block
 TYPES = {"q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q8_0": (8, 32, 34),
-         "q4_k": (12, 256, 144), "q6_k": (14, 256, 210)}
+         "q4_k": (12, 256, 144), "q6_k": (14, 256, 210), "mxfp4": (39, 32, 17)}
 F16_AT = {"q4_0": [0], "q4_1": [0, 2], "q8_0": [0], "q4_k": [0, 2],
-          "q6_k": [208]}
+          "q6_k": [208], "mxfp4": []}
 
 
 def half(x, at):
@@ -71,6 +71,13 @@ def q6_k(x):
     return y
 
 
+def mxfp4(x):
+    sizes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    values = np.concatenate([sizes, -sizes])
+    scales = np.ldexp(np.float32(1), x[:, :1].astype(np.int32) - 127)
+    return scales * values[nibbles(x[:, 1:]).astype(int)]
+
+
 def text(s):
     s = s.encode()
     return struct.pack("<Q", len(s)) + s
@@ -85,6 +92,8 @@ def main():
             d = rng.normal(0, 0.1, len(x)).astype(np.float16)
             d[0] = 3e-6  # subnormal
             x[:, at:at + 2] = d.view(np.uint8).reshape(-1, 2)
+        if name == "mxfp4":  # exponents whose numbers f32 has
+            x[:, 0] = np.append([0], x[1:, 0] % 40 + 100)
         y = globals()[name](x).reshape(ROWS, COLUMNS)
         tensors += [(name, number, (COLUMNS, ROWS), x.tobytes()),
                     (name + ".numbers", 0, (COLUMNS, ROWS), y.tobytes())]
