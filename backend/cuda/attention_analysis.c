@@ -683,6 +683,7 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target,
   gpu.sms = (uint32_t)target->sm_count;
   gpu.block_shared_bytes = target->optin_shared_bytes;
   t->arch = target->arch;
+  t->gpu = gpu;
   t->score = extract_ops(k, t->pattern.row_loop, 1, &t->pattern.score);
   t->weight_factors =
       extract_ops(k, t->pattern.row_loop, t->pattern.row_factor_count,

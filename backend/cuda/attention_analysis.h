@@ -20,6 +20,7 @@ enum {
 
 typedef struct AttentionPass {
   const char *arch; /* target architecture */
+  GpuSpec gpu;
   AttentionShape shape;
   GemmSchedule s;
   double seconds;      /* predicted */

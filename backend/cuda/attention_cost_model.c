@@ -108,6 +108,7 @@ static uint32_t thread_registers(const AttentionShape *shape,
    * converted values of all scores are live during the wait for wgmma. */
   if (s->mma_kind == MMA_KIND_WGMMA)
     return all + s->n / 4 + (shape->score_converts_64_bits ? s->n : 0) +
+           (s->persistent ? ATTENTION_TILE_REGISTERS : 0) +
            (shape->may_count ? COUNTING_REGISTERS : 0) +
            (shape->score_ops <= MAX_CHEAP_SCORE_OPS
                 ? ATTENTION_WGMMA_BASE_REGISTERS +
@@ -188,6 +189,10 @@ static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
   double steps = ceil(
       fmin(shape->n * shape->visited_fraction + trimmed_tail, shape->n) / n);
   double clocks = waves * (steps * stage + ATTENTION_BLOCK_CLOCKS);
+  if (s->persistent)
+    clocks = ATTENTION_BLOCK_CLOCKS +
+             waves * (steps * stage + ATTENTION_TILE_CLOCKS) *
+                 (1 + ATTENTION_PERSISTENT_LOSS);
   double bytes = (shape->m * k + shape->n * (k + e)) * 2 * shape->batch +
                  shape->m * e * shape->batch * shape->epilogue_bytes;
   return fmax(clocks / gpu->clock_hz, bytes / gpu->dram_bandwidth);
@@ -249,10 +254,12 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
       for (candidate.n = 32; candidate.n <= ATTENTION_MAX_WGMMA_COLUMNS;
            candidate.n += 16)
         for (candidate.stages = 2; candidate.stages <= ATTENTION_MAX_STAGES;
-             candidate.stages++) {
-          candidate.m = 64 * candidate.warps_m;
-          try_schedule(&c, &candidate);
-        }
+             candidate.stages++)
+          for (candidate.persistent = 0; candidate.persistent < 2;
+               candidate.persistent++) {
+            candidate.m = 64 * candidate.warps_m;
+            try_schedule(&c, &candidate);
+          }
   }
   if (!c.best.mma_kind)
     return false;

@@ -271,7 +271,9 @@ static void put_mma_kernel(Buffer *before, Buffer *out,
   Buffer row_prologue = {0};
   put_smem_offsets(before, t, p);
   gemm_put_preamble(out);
-  attention_put_block_bounds(out, t);
+  attention_put_sizes(out, t);
+  attention_put_block_tile(out, t);
+  attention_put_tile_bounds(out, t);
   buffer_puts(out, "const unsigned warp = thread / 32u;\n");
   put_queries(out, t, p, stages);
   attention_put_accumulators(out, t, p);

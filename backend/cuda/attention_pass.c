@@ -470,6 +470,7 @@ static void set_grid(CudaWriter *w, const AttentionPass *t) {
   int64_t batches = axis_count(w, t->batch_count, t->batch);
   w->pass->grid_blocks = emit_extent_mul(
       &w->e, emit_extent_ceil_div(&w->e, rows, t->s.m), batches);
+  w->pass->max_grid_blocks = gemm_max_grid_blocks(&t->s, &t->gpu);
   cuda_note_int32_size(w, rows);
   cuda_note_int32_size(w, batches);
   cuda_note_int32_size(w, w->k->loops.at[0]->extents[w->k->parallel_axes]);

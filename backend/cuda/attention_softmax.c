@@ -41,17 +41,25 @@ static void put_range(Buffer *out, const AttentionKernelSpec *t,
   buffer_puts(out, "}\n");
 }
 
-/* Emits the rows of the block and the range of n that they need. */
-void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t) {
+void attention_put_sizes(Buffer *out, const AttentionKernelSpec *t) {
   const GemmSchedule *s = t->schedule;
   gemm_put_extent(out, &t->first.m, "rows");
   gemm_put_extent(out, &t->first.n, "terms");
+  buffer_printf(out, "const unsigned bands = (unsigned)(rows + %u) / %uu;\n",
+                s->m - 1, s->m);
+}
+
+void attention_put_block_tile(Buffer *out, const AttentionKernelSpec *t) {
   buffer_printf(out,
-                "const unsigned bands = (unsigned)(rows + %u) / %uu;\n"
                 "const unsigned batch = blockIdx.x / bands;\n"
                 "%sint row0 = (int)((bands - 1 - blockIdx.x %% bands) * "
                 "%uu);\n",
-                s->m - 1, s->m, t->counters ? "" : "const ", s->m);
+                t->counters ? "" : "const ", t->schedule->m);
+}
+
+/* Emits the range of n that the rows from row0 on need. */
+void attention_put_tile_bounds(Buffer *out, const AttentionKernelSpec *t) {
+  const GemmSchedule *s = t->schedule;
   gemm_put_unravel(out, &t->first.batch, "(int64_t)batch");
   buffer_puts(out, "int low = 0, high = terms;\n");
   if (t->put_bounds) {

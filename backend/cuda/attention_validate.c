@@ -60,6 +60,13 @@ static bool check_rows(const GemmSchedule *s, Buffer *why) {
                      rows * s->warps_m);
 }
 
+static bool check_persistent(const GemmSchedule *s, Buffer *why) {
+  if (s->persistent > 1)
+    return gemm_refuse(why, "persistent=%u: it must be 0 or 1", s->persistent);
+  return !s->persistent || s->mma_kind == MMA_KIND_WGMMA ||
+         gemm_refuse(why, "persistent=1 needs way=wgmma: write persistent=0");
+}
+
 static bool check_tile(const AttentionShape *shape, const GemmSchedule *s,
                        Buffer *why) {
   uint32_t k = attention_padded_dim(shape->head_dim),
@@ -111,7 +118,8 @@ static bool check_schedule(const void *of, const GpuSpec *gpu, GemmSchedule *s,
   if (refusal)
     return gemm_refuse(why, "%s", refusal);
   if (!gemm_schedule_check_fields(s, true, why) || !check_rows(s, why) ||
-      !check_tile(shape, s, why) || !check_copies(gpu, s, why))
+      !check_persistent(s, why) || !check_tile(shape, s, why) ||
+      !check_copies(gpu, s, why))
     return false;
   BlockUse u = attention_block_use(shape, gpu, s);
   s->blocks = u.blocks;

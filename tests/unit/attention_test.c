@@ -203,6 +203,9 @@ static void test_fields(void **state) {
       {"m=192 warps_m=3 n=256 stages=2",
        "m=192 n=256 k=64 stages=2: a thread uses some 256 registers, and it "
        "can use 160: write n=128"},
+      {"persistent=2", "persistent=2: it must be 0 or 1"},
+      {"way=mma copy=async warps_m=4 m=64 persistent=1",
+       "persistent=1 needs way=wgmma: write persistent=0"},
       {"blocks=2", "blocks=2: with these fields it is blocks=1; blocks follows "
                    "from the others, so leave it out"},
   };

@@ -196,6 +196,26 @@ static const AttentionKindOf attentions[] = {
      0},
 };
 
+/* Two blocks compute all tiles. */
+static const AttentionKindOf persistent_attentions[] = {
+    {"sm_90a",
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 64, 32, 16, .counts = true},
+     "m=64 warps_m=1 n=32 stages=2 persistent=1",
+     0},
+    {"sm_90a",
+     {DT_F16, DT_F16, ATTENTION_WINDOW, 16, 32, 16, .counts = true},
+     "m=128 warps_m=2 n=32 stages=3 persistent=1",
+     0},
+    {"sm_90a",
+     {DT_BF16, DT_BF16, ATTENTION_PLAIN, 32, 64, 16, .counts = false},
+     "m=128 warps_m=2 n=64 stages=2 persistent=1",
+     0},
+    {"sm_90a",
+     {DT_F16, DT_F16, ATTENTION_CAUSAL, 64, 32, 16, .counts = false},
+     "m=192 warps_m=3 n=32 stages=2 persistent=1",
+     0},
+};
+
 /* The blocks of a head find values that are not finite. */
 static const AttentionKindOf counting_attentions[] = {
     {"sm_90a",
@@ -207,6 +227,8 @@ static const AttentionKindOf counting_attentions[] = {
      "m=128 warps_m=2 n=32 stages=3",
      0},
 };
+
+enum { PERSISTENT_BLOCKS = 2 };
 
 typedef struct AttentionMade {
   AttentionShape shape;
@@ -390,6 +412,8 @@ static void run_attention(Sim *sim, const char *name,
   if (m->s.mma_kind == MMA_KIND_WGMMA)
     map_attention(&g, m);
   int64_t blocks = attention_blocks(&m->s, g.m, g.batch * all);
+  if (m->s.persistent && blocks > PERSISTENT_BLOCKS)
+    blocks = PERSISTENT_BLOCKS;
   SimLaunch l = {.kernel = name,
                  .grid = {(uint32_t)blocks, 1, 1},
                  .block = {gemm_threads(&m->s), 1, 1},
@@ -418,9 +442,10 @@ static const AttentionSizes attention_sizes[] = {
     {65, 129, 1, 1, 1, 0}, {33, 33, 2, 1, 2, 0}, {3, 0, 1, 1, 1, 0},
 };
 
-/* Runs each kind with each of the sizes. */
+/* Runs each kind with each of the sizes and as many seeds. */
 static void run_attentions(size_t kinds, const AttentionKindOf *kind,
-                           size_t sizes, const AttentionSizes *z) {
+                           size_t sizes, const AttentionSizes *z,
+                           uint64_t seeds) {
   AttentionMade all[ARRAY_LEN(attentions)];
   Buffer text = {0};
   char name[20];
@@ -436,7 +461,9 @@ static void run_attentions(size_t kinds, const AttentionKindOf *kind,
   for (size_t j = 0; j < kinds; j++)
     for (size_t x = 0; x < sizes; x++) {
       snprintf(name, sizeof name, "attention%zu", j);
-      run_attention(sim, name, &kind[j], &all[j], z[x], 10 * j + x);
+      for (uint64_t seed = 0; seed < seeds; seed++)
+        run_attention(sim, name, &kind[j], &all[j], z[x],
+                      100 * seed + 10 * j + x);
     }
   sim_free(sim);
   buffer_free(&text);
@@ -445,7 +472,30 @@ static void run_attentions(size_t kinds, const AttentionKindOf *kind,
 static void test_attention(void **unused) {
   (void)unused;
   run_attentions(ARRAY_LEN(attentions), attentions, ARRAY_LEN(attention_sizes),
-                 attention_sizes);
+                 attention_sizes, 1);
+}
+
+static void test_persistent(void **unused) {
+  (void)unused;
+  static const AttentionSizes sizes[] = {
+      {1, 1, 1, 1, 1, 0},     {200, 200, 1, 1, 3, 0}, {65, 129, 2, 2, 1, 0},
+      {3, 0, 2, 1, 2, 0},     {450, 70, 1, 1, 1, 0},  {290, 290, 2, 1, 1, 0},
+      {200, 200, 2, 2, 1, 0},
+  };
+  run_attentions(ARRAY_LEN(persistent_attentions), persistent_attentions,
+                 ARRAY_LEN(sizes), sizes, 3);
+}
+
+/* A block repeats no batch, one, or several. */
+static void test_persistent_infinite(void **unused) {
+  (void)unused;
+  static const AttentionSizes sizes[] = {
+      {200, 200, 1, 1, 2, 1},   {200, 200, 2, 1, 1, 200},
+      {290, 290, 1, 2, 1, 9},   {64, 64, 1, 1, 1, 64},
+      {290, 290, 1, 1, 1, 290}, {130, 130, 1, 1, 4, 5},
+      {130, 130, 1, 1, 8, 130}, {130, 130, 1, 1, 8, 1},
+  };
+  run_attentions(2, persistent_attentions, ARRAY_LEN(sizes), sizes, 3);
 }
 
 static void test_infinite_values(void **unused) {
@@ -458,7 +508,7 @@ static void test_infinite_values(void **unused) {
       {130, 130, 1, 1, 1, 130}, {130, 130, 1, 1, 1, 130},
   };
   run_attentions(ARRAY_LEN(counting_attentions), counting_attentions,
-                 ARRAY_LEN(sizes), sizes);
+                 ARRAY_LEN(sizes), sizes, 1);
 }
 
 int main(void) {
@@ -466,6 +516,8 @@ int main(void) {
       cmocka_unit_test(test_gemm),
       cmocka_unit_test(test_attention),
       cmocka_unit_test(test_infinite_values),
+      cmocka_unit_test(test_persistent),
+      cmocka_unit_test(test_persistent_infinite),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
