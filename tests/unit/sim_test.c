@@ -229,6 +229,7 @@ static const FaultCase faults[] = {
     {"spins", NULL, 0, 3, 1},
     {"last_sums", NULL, 0, 3, 1},
     {"last_sums_one", NULL, 0, 3, 1},
+    {"last_cached", "no __threadfence here follows", 0, 3, 1},
     {"last_unfenced", "no __threadfence there", 0, 3, 1},
     {"blocks_write_one", "no __threadfence there", 0, 2, 1},
     {"threads_write_one", "nothing orders", 0, 1, 1},

@@ -248,6 +248,7 @@ typedef struct GlobalWrite {
 typedef struct BlockOrder {
   VEC(uint64_t) fences;
   uint64_t last_atomic; /* time of the last atomic operation */
+  uint64_t acquired;    /* the same, of those before the last fence */
 } BlockOrder;
 
 struct SimRun {
