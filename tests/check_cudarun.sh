@@ -73,7 +73,7 @@ echo 'attention * * *x*x* {way=wgmma copy=engine m=128 warps_m=2 n=32}' \
   >schedules
 export AXON_SCHEDULES=schedules
 same odd
-sed -i 's/}/ persistent=1}/' schedules
+sed -i 's/}/ persistent=1 store=engine waiting=2}/' schedules
 same odd
 output=$(on_gpu "$AXON" plan odd.axn 2>&1 | tr -s ' \n' ' ')
 grep -q 'tasks of fused attention, tile for sm_90a: way=wgmma' <<<"$output" ||

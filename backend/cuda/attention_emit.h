@@ -35,6 +35,7 @@ typedef struct ProductGemms {
  * the value. */
 typedef struct AttentionGemms {
   ProductGemms first, second;
+  GemmSchedule epilogue_schedule;
   GemmKernelSpec epilogue_spec;
   GemmTiledCopy v_copy;
 } AttentionGemms;
@@ -67,6 +68,10 @@ void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
 /* Appends the declarations of the row's maximum and sum for the epilogue, and
  * the stores of row statistics. */
 void attention_put_row_prologue(Buffer *out, const AttentionKernelSpec *t);
+/* The same for an epilogue in registers: copies of the two rows of a thread,
+ * and the declarations for row `h`. */
+void attention_put_register_rows(Buffer *out, const AttentionKernelSpec *t,
+                                 Buffer *row_prologue);
 /* ---- attention_wgmma.c ---- */
 void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
                                 AttentionGemms *p);
@@ -80,6 +85,9 @@ enum {
 };
 /* Threads of the consumers and of the first warp of the producer. */
 uint32_t attention_attempt_threads(const AttentionKernelSpec *t);
+/* Emits the wait of a warp for its stores by TMA: other blocks may then store
+ * at the same place. */
+void attention_put_stores_done(Buffer *out, const AttentionKernelSpec *t);
 /* Emits the number of tiles and their order. */
 void attention_put_tiles(Buffer *out, const AttentionKernelSpec *t);
 /* Opens the loop over the tiles of the block, and emits the range of n of a
@@ -94,7 +102,8 @@ void attention_put_tile_end(Buffer *out);
  * not persistent, they replace the query. */
 typedef struct AttentionSmem {
   uint32_t query_offset, stage_bytes, v_offset, epilogue_offset, state_offset,
-      state_pitch, barriers_offset, repeat_offset, total_bytes;
+      state_pitch, warp_epilogue_bytes, barriers_offset, repeat_offset,
+      total_bytes;
 } AttentionSmem;
 AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s);
 

@@ -47,6 +47,10 @@ void attention_gemms(const AttentionKernelSpec *t, AttentionGemms *p) {
   p->epilogue_spec.m = t->first.m;
   p->epilogue_spec.put_epilogue = t->put_epilogue;
   p->epilogue_spec.output_count = t->output_count;
+  p->epilogue_spec.out_of_bounds_safe = t->epilogue_out_of_bounds_safe;
+  p->epilogue_schedule = p->first.kv_schedule;
+  p->epilogue_schedule.m = t->schedule->m;
+  p->epilogue_spec.schedule = &p->epilogue_schedule;
   memcpy(p->epilogue_spec.outputs, t->outputs, sizeof t->outputs);
   if (!t->shape->head_dim2)
     return;

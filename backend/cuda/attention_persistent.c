@@ -26,6 +26,11 @@ uint32_t attention_attempt_threads(const AttentionKernelSpec *t) {
   return t->schedule->warps_m * WARPGROUP_THREADS + WARP;
 }
 
+void attention_put_stores_done(Buffer *out, const AttentionKernelSpec *t) {
+  if (t->schedule->store == STORE_TMA)
+    buffer_puts(out, "if (lane == 0)\nax_tma_wait<0>();\nax_sync_warp();\n");
+}
+
 /* ---- order of the tiles ---- */
 
 void attention_put_tiles(Buffer *out, const AttentionKernelSpec *t) {
@@ -105,10 +110,11 @@ static void put_next_batch(Buffer *out, const AttentionKernelSpec *t) {
 static void put_repeated_tile(Buffer *out, const AttentionKernelSpec *t,
                               bool producer) {
   uint32_t threads = attention_attempt_threads(t);
-  buffer_printf(out,
-                "if (!again || ++band == bands) {\n"
-                "ax_barrier_sync(%u, %u);\n",
-                ATTENTION_SUMS_BARRIER, threads);
+  buffer_puts(out, "if (!again || ++band == bands) {\n");
+  if (!producer)
+    attention_put_stores_done(out, t);
+  buffer_printf(out, "ax_barrier_sync(%u, %u);\n", ATTENTION_SUMS_BARRIER,
+                threads);
   if (producer) {
     buffer_puts(out, "if (!again) {\n");
     put_count_tiles(out, t);

@@ -20,11 +20,13 @@ AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s) {
   r.stage_bytes = r.v_offset + round_up_aligned(smem_tile_bytes(&v));
   r.query_offset = s->stages * r.stage_bytes;
   r.epilogue_offset = r.query_offset + round_up_aligned(smem_tile_bytes(&a));
-  r.state_offset = r.epilogue_offset +
-                   s->m * gemm_epilogue_tile_pitch(&p->first.kv_schedule) * 4;
+  r.warp_epilogue_bytes =
+      gemm_warp_epilogue_bytes(&p->first.kv_shape, &p->first.kv_schedule);
+  r.state_offset =
+      r.epilogue_offset + s->m / STORE_BOX_ROWS * r.warp_epilogue_bytes;
   r.barriers_offset = r.state_offset;
   r.state_pitch = ROW_STATE_BYTES;
-  if (s->persistent) {
+  if (s->persistent && s->store != STORE_TMA) {
     r.barriers_offset += s->m * ROW_STATE_BYTES;
   } else {
     r.state_offset = r.query_offset;

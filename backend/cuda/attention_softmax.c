@@ -265,11 +265,40 @@ void attention_put_trim_check(Buffer *out, const AttentionKernelSpec *t) {
   buffer_puts(out, "}\n}\n");
 }
 
-void attention_put_row_prologue(Buffer *out, const AttentionKernelSpec *t) {
-  if (!has_row_sums(t))
+static void put_row_factors(Buffer *out, const AttentionKernelSpec *t) {
+  if (!t->put_row_factors)
     return;
+  t->put_row_factors(t->owner, out, true);
+  buffer_puts(out, "{\n");
+  gemm_put_unravel(out, &t->first.m, "i");
+  t->put_row_factors(t->owner, out, false);
+  buffer_puts(out, "}\n");
+}
+
+void attention_put_register_rows(Buffer *out, const AttentionKernelSpec *t,
+                                 Buffer *row_prologue) {
+  if (!has_row_sums(t)) {
+    put_row_factors(row_prologue, t);
+    return;
+  }
+  buffer_printf(out,
+                "const float row_most[2] = {%s}, "
+                "row_total[2] = {total[0], total[1]};\n",
+                t->shape->subtract_max ? "most[0], most[1]" : "0.0f, 0.0f");
+  buffer_puts(row_prologue,
+              "const float most = row_most[h], total = row_total[h];\n"
+              "(void)most, (void)total;\n");
+  put_row_factors(row_prologue, t);
+}
+
+void attention_put_row_prologue(Buffer *out, const AttentionKernelSpec *t) {
+  if (!has_row_sums(t)) {
+    put_row_factors(out, t);
+    return;
+  }
   buffer_puts(out, "const float most = carried[slab_row].x, total = "
                    "carried[slab_row].y;\n(void)most, (void)total;\n");
+  put_row_factors(out, t);
   if (!t->put_row_outputs)
     return;
   buffer_puts(out, "if (j == 0) {\n");

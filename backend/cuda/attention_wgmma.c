@@ -317,6 +317,7 @@ static void put_count_sums(Buffer *out, const AttentionKernelSpec *t,
 
 /* The next attempt loads by TMA where this one stored. */
 static void put_consumer_attempt(Buffer *out, const AttentionKernelSpec *t) {
+  attention_put_stores_done(out, t);
   buffer_printf(out,
                 "ax_fence_async();\nax_barrier_sync(%u, %u);\n"
                 "if (attempt == 0) {\nagain = *repeat;\n"
@@ -326,10 +327,36 @@ static void put_consumer_attempt(Buffer *out, const AttentionKernelSpec *t) {
   put_next_attempt(out, t);
 }
 
+/* The sums are stored from registers, or through shared memory. */
+static void put_epilogue(Buffer *out, const AttentionKernelSpec *t,
+                         AttentionGemms *p, const AttentionSmem *r) {
+  Buffer row_prologue = {0};
+  char at[80];
+  bool engine = t->schedule->store == STORE_TMA;
+  buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
+                   "const int m_all = rows;\n");
+  gemm_put_extent(out, &t->e, "n_all");
+  if (engine) {
+    attention_put_register_rows(out, t, &row_prologue);
+  } else {
+    snprintf(at, sizeof at, "(float2 *)(memory + %uu + row * %uu)",
+             r->state_offset, r->state_pitch);
+    if (t->schedule->persistent) /* the last tile's state is read */
+      buffer_puts(out, "ax_sync_warp();\n");
+    attention_put_row_state(out, t, at);
+    attention_put_row_prologue(&row_prologue, t);
+  }
+  p->epilogue_spec.row_prologue = row_prologue.text;
+  if (engine)
+    gemm_put_epilogue_tma(out, &p->epilogue_spec, "sums", "row");
+  else
+    gemm_put_epilogue_via_shared(out, &p->epilogue_spec, "sums", "row", "0u");
+  buffer_free(&row_prologue);
+}
+
 /* The rows of a block from the first load to the stores. */
 static void put_consumer_rows(Buffer *out, const AttentionKernelSpec *t,
                               AttentionGemms *p, const AttentionSmem *r) {
-  char at[80];
   attention_put_init(out, t, p);
   if (!t->schedule->persistent)
     buffer_printf(out, "ax_mbarrier_wait(full_a, %s);\n",
@@ -338,19 +365,17 @@ static void put_consumer_rows(Buffer *out, const AttentionKernelSpec *t,
   if (t->counters)
     put_count_sums(out, t, p);
   attention_put_row_sums(out, t, p);
-  snprintf(at, sizeof at, "(float2 *)(memory + %uu + row * %uu)",
-           r->state_offset, r->state_pitch);
-  if (t->schedule->persistent) /* the last tile's state is read */
-    buffer_puts(out, "ax_sync_warp();\n");
-  attention_put_row_state(out, t, at);
-  buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
-                   "const int m_all = rows;\n");
-  gemm_put_extent(out, &t->e, "n_all");
-  Buffer row_prologue = {0};
-  attention_put_row_prologue(&row_prologue, t);
-  p->epilogue_spec.row_prologue = row_prologue.text;
-  gemm_put_epilogue_via_shared(out, &p->epilogue_spec, "sums", "row", "0u");
-  buffer_free(&row_prologue);
+  put_epilogue(out, t, p, r);
+}
+
+/* Where a warp puts its results: store buffers, or a slab. */
+static void put_epilogue_memory(Buffer *out, const AttentionKernelSpec *t,
+                                const AttentionSmem *r) {
+  buffer_printf(out, "const unsigned out_at = %uu + row / 16u * %uu;\n",
+                r->epilogue_offset, r->warp_epilogue_bytes);
+  buffer_puts(out, t->schedule->store == STORE_TMA
+                       ? "const unsigned sets = out_at;\nunsigned stored = 0;\n"
+                       : "float *const slab = (float *)(memory + out_at);\n");
 }
 
 /* The first warpgroup waits for the last turn, which nobody uses. */
@@ -366,18 +391,26 @@ static void put_consumer_tiles(Buffer *out, const AttentionKernelSpec *t,
     buffer_puts(out, "if (group == 0)\nax_barrier_sync(1, 256);\n");
 }
 
+static void put_consumer_attempts(Buffer *out, const AttentionKernelSpec *t,
+                                  AttentionGemms *p, const AttentionSmem *r) {
+  if (t->counters)
+    buffer_puts(out, "for (unsigned attempt = 0;; attempt++) {\n");
+  put_consumer_rows(out, t, p, r);
+  if (t->counters) {
+    put_consumer_attempt(out, t);
+    buffer_puts(out, "}\n");
+  }
+}
+
 static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
                          AttentionGemms *p, const AttentionSmem *r) {
   const GemmSchedule *s = t->schedule;
-  uint32_t pitch = gemm_epilogue_tile_pitch(&p->first.kv_schedule);
   char at[80];
-  buffer_printf(out,
-                "const unsigned group = thread / 128u - 1, member = thread %% "
-                "128u;\nconst unsigned row = group * 64u + member / 32u * "
-                "16u;\n"
-                "float *const slabs = (float *)(memory + %uu);\n"
-                "float *const slab = slabs + row / 16u * %uu;\n",
-                r->epilogue_offset, 16 * pitch);
+  buffer_puts(out,
+              "const unsigned group = thread / 128u - 1, member = thread % "
+              "128u;\nconst unsigned row = group * 64u + member / 32u * "
+              "16u;\n");
+  put_epilogue_memory(out, t, r);
   snprintf(at, sizeof at, "shared + %uu + group * %uu", r->query_offset,
            gemm_unswizzled_offset(&p->first.q_copy.tile, WGMMA_M, 0));
   gemm_put_smem_descriptor(out, &p->first.q_copy.tile, false, "a_first", at);
@@ -390,17 +423,12 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\ns[i] = 0;\n",
                 s->n / 2, s->n / 4, s->n / 2);
   attention_put_accumulators(out, t, p);
-  if (s->persistent) {
+  if (s->persistent)
     put_consumer_tiles(out, t, p, r);
-    return;
-  }
-  if (t->counters)
-    buffer_puts(out, "for (unsigned attempt = 0;; attempt++) {\n");
-  put_consumer_rows(out, t, p, r);
-  if (t->counters) {
-    put_consumer_attempt(out, t);
-    buffer_puts(out, "}\n");
-  }
+  else
+    put_consumer_attempts(out, t, p, r);
+  if (s->store == STORE_TMA)
+    buffer_puts(out, "if (lane == 0)\nax_tma_wait_read<0>();\n");
 }
 
 /* ---- kernel ---- */

@@ -171,13 +171,18 @@ static void test_fields(void **state) {
       {"raster=8", "attention has no field raster"},
       {"cluster_m=2", "attention has no field cluster_m"},
       {"split=2", "attention has no field split"},
-      {"waiting=1", "attention has no field waiting"},
       {"way=fma", "attention has way=mma and way=wgmma only"},
       {"way=tcgen05", "attention has way=mma and way=wgmma only"},
       {"k=32", "k=32: a tile has the whole head dimension, 50, as a multiple "
                "of 16: write k=64"},
-      {"store=engine", "attention stores its results through shared memory "
-                       "only: write store=shared"},
+      {"store=direct", "attention stores its results through shared memory or "
+                       "by TMA: write store=shared"},
+      {"way=mma copy=async warps_m=4 m=64 store=engine waiting=1",
+       "store=engine needs way=wgmma: write store=shared"},
+      {"store=shared waiting=1", "waiting=1 needs store=engine: leave waiting "
+                                 "out, or write waiting=0"},
+      {"store=engine waiting=5",
+       "waiting=5: with store=engine, it must be 1 to 4"},
       {"warps_n=2", "warps_n=2: attention has warps along the rows only, so "
                     "warps_n must be 1"},
       {"warps_m=4", "warps_m=4: with way=wgmma, it must be 1 to 3"},

@@ -163,7 +163,7 @@ typedef struct AttentionArguments {
   float scale;
   unsigned *counters;
   _Alignas(64) char map_a[MAP_BYTES];
-  char map_b[MAP_BYTES], map_v[MAP_BYTES];
+  char map_b[MAP_BYTES], map_v[MAP_BYTES], map_c[MAP_BYTES];
 } AttentionArguments;
 
 typedef struct AttentionKindOf {
@@ -196,7 +196,7 @@ static const AttentionKindOf attentions[] = {
      0},
 };
 
-/* Two blocks compute all tiles. */
+/* Two blocks compute all tiles of the persistent ones. */
 static const AttentionKindOf persistent_attentions[] = {
     {"sm_90a",
      {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 64, 32, 16, .counts = true},
@@ -213,6 +213,18 @@ static const AttentionKindOf persistent_attentions[] = {
     {"sm_90a",
      {DT_F16, DT_F16, ATTENTION_CAUSAL, 64, 32, 16, .counts = false},
      "m=192 warps_m=3 n=32 stages=2 persistent=1",
+     0},
+    {"sm_90a",
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 32, 72, 16, .counts = true},
+     "m=128 warps_m=2 n=32 stages=2 persistent=1 store=engine waiting=2",
+     0},
+    {"sm_90a",
+     {DT_F16, DT_F32, ATTENTION_PLAIN, 16, 32, 16, .counts = false},
+     "m=64 warps_m=1 n=64 stages=2 persistent=1 store=engine waiting=1",
+     0},
+    {"sm_90a",
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 64, 40, 16, .counts = true},
+     "m=128 warps_m=2 n=32 stages=2 store=engine waiting=1",
      0},
 };
 
@@ -321,14 +333,14 @@ static void check_row(const AttentionArguments *g, const AttentionCase *c,
   free(w);
 }
 
-static void map_one(void *to, const void *at, const uint32_t box[2],
-                    uint32_t number, uint32_t rank, const int64_t *size_,
-                    const int64_t *stride) {
-  SimTensorMap map = {.rank = rank, .element_bytes = 2, .address = at};
+static void map_one(void *to, const void *at, uint32_t bytes,
+                    const uint32_t box[2], uint32_t number, uint32_t rank,
+                    const int64_t *size_, const int64_t *stride) {
+  SimTensorMap map = {.rank = rank, .element_bytes = bytes, .address = at};
   Buffer error = {0};
   for (uint32_t j = 0; j < rank; j++) {
     map.extent[j] = size_[j] ? (uint64_t)size_[j] : 1;
-    map.stride[j] = 2 * (uint64_t)stride[j];
+    map.stride[j] = bytes * (uint64_t)stride[j];
     map.box[j] = j < 2 ? box[j] : 1;
   }
   map.swizzle = number ? 256u >> number : 0;
@@ -336,20 +348,32 @@ static void map_one(void *to, const void *at, const uint32_t box[2],
     fail_msg("%s", error.text);
 }
 
+static void map_results(AttentionArguments *g, const AttentionMade *m,
+                        Dtype out) {
+  AttentionGemms p;
+  uint32_t box[2], number;
+  attention_gemm_schedules(&m->shape, &m->s, &p);
+  gemm_tma_store_box(&p.first.kv_shape, &p.first.kv_schedule, out, box,
+                     &number);
+  map_one(g->map_c, g->c, dtype_info[out].bytes, box, number, 5,
+          (int64_t[]){g->e, g->m, g->groups, g->heads, g->batch},
+          (int64_t[]){1, g->c_m, g->c_head, g->c_head * g->groups, g->c_batch});
+}
+
 static void map_attention(AttentionArguments *g, const AttentionMade *m) {
   AttentionGemms p;
   uint32_t box[2], number;
   attention_gemm_schedules(&m->shape, &m->s, &p);
   gemm_tma_box(&p.first.q_shape, &p.first.q_schedule, false, box, &number);
-  map_one(g->map_a, g->a, box, number, 5,
+  map_one(g->map_a, g->a, 2, box, number, 5,
           (int64_t[]){g->k, g->m, g->groups, g->heads, g->batch},
           (int64_t[]){1, g->a_m, g->a_head, g->a_head * g->groups, g->a_batch});
   gemm_tma_box(&p.first.kv_shape, &p.first.kv_schedule, false, box, &number);
-  map_one(g->map_b, g->b, box, number, 4,
+  map_one(g->map_b, g->b, 2, box, number, 4,
           (int64_t[]){g->k, g->n, g->heads, g->batch},
           (int64_t[]){1, g->b_n, g->b_head, g->b_batch});
   gemm_tma_box(&p.first.kv_shape, &p.first.kv_schedule, true, box, &number);
-  map_one(g->map_v, g->v, box, number, 4,
+  map_one(g->map_v, g->v, 2, box, number, 4,
           (int64_t[]){g->e, g->n, g->heads, g->batch},
           (int64_t[]){1, g->v_n, g->v_head, g->v_batch});
 }
@@ -411,6 +435,8 @@ static void run_attention(Sim *sim, const char *name,
   assert_true(g.batch * all <= 8);
   if (m->s.mma_kind == MMA_KIND_WGMMA)
     map_attention(&g, m);
+  if (m->s.store == STORE_TMA)
+    map_results(&g, m, c->out);
   int64_t blocks = attention_blocks(&m->s, g.m, g.batch * all);
   if (m->s.persistent && blocks > PERSISTENT_BLOCKS)
     blocks = PERSISTENT_BLOCKS;
@@ -446,7 +472,7 @@ static const AttentionSizes attention_sizes[] = {
 static void run_attentions(size_t kinds, const AttentionKindOf *kind,
                            size_t sizes, const AttentionSizes *z,
                            uint64_t seeds) {
-  AttentionMade all[ARRAY_LEN(attentions)];
+  AttentionMade all[ARRAY_LEN(persistent_attentions)];
   Buffer text = {0};
   char name[20];
   if (!sim_is_available())
@@ -496,6 +522,8 @@ static void test_persistent_infinite(void **unused) {
       {130, 130, 1, 1, 8, 130}, {130, 130, 1, 1, 8, 1},
   };
   run_attentions(2, persistent_attentions, ARRAY_LEN(sizes), sizes, 3);
+  run_attentions(1, &persistent_attentions[4], ARRAY_LEN(sizes), sizes, 3);
+  run_attentions(1, &persistent_attentions[6], ARRAY_LEN(sizes), sizes, 3);
 }
 
 static void test_infinite_values(void **unused) {
