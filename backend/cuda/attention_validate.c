@@ -148,7 +148,16 @@ static bool check_schedule(const void *of, const GpuSpec *gpu, GemmSchedule *s,
 
 bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
                         const char *text, GemmSchedule *s, Buffer *why) {
-  GemmSchedule to = *s;
+  GemmSchedule to = *s, base = *s;
+  if (!gemm_schedule_parse(&to, text, why))
+    return false;
+  if (to.mma_kind != s->mma_kind) {
+    base.persistent = 0;
+    base.store = STORE_SHARED;
+  }
+  if (base.store != s->store || (to.store != s->store && to.store != STORE_TMA))
+    base.store_stages = 0;
+  to = base;
   if (!gemm_schedule_parse(&to, text, why) ||
       !check_schedule(shape, gpu, &to, why) ||
       !gemm_schedule_check_derived(&to, text, why))

@@ -166,6 +166,16 @@ static void test_fields(void **state) {
   to = s;
   assert_true(attention_override(&shape, &gpu, text.text, &to, &why));
   assert_memory_equal(&to, &s, sizeof s);
+  /* fields that a new way, or a new kind of stores, does not have */
+  to.persistent = to.store_stages = 1;
+  to.store = STORE_TMA;
+  GemmSchedule engine = to;
+  assert_true(attention_override(&shape, &gpu, "store=shared", &to, &why));
+  assert_true(to.store == STORE_SHARED && !to.store_stages && to.persistent);
+  to = engine;
+  assert_true(attention_override(
+      &shape, &gpu, "way=mma copy=async m=64 warps_m=4 n=32", &to, &why));
+  assert_true(to.store == STORE_SHARED && !to.store_stages && !to.persistent);
   static const Refusal refused[] = {
       {"flight=1", "attention has no field flight"},
       {"raster=8", "attention has no field raster"},
@@ -203,7 +213,7 @@ static void test_fields(void **state) {
       {"stages=1", "stages=1: it must be from 2 to 8"},
       {"stages=9", "stages=9: it must be from 2 to 8"},
       {"m=64 warps_m=1 n=192 stages=8",
-       "m=64 n=192 k=64 stages=8: a block uses 411920 bytes of shared memory, "
+       "m=64 n=192 k=64 stages=8: a block uses 401680 bytes of shared memory, "
        "and it can use 232448: write stages=4"},
       {"m=192 warps_m=3 n=256 stages=2",
        "m=192 n=256 k=64 stages=2: a thread uses some 256 registers, and it "
