@@ -1058,6 +1058,51 @@ KERNEL(tensor_commit_unseen) {
     ax_tcgen05_commit(TENSOR_BAR);
   TENSOR_END();
 }
+#define PAIR_BF16 0x10020490u /* 256 rows */
+#define PAIR_BEGIN()                        \
+  TENSOR_MATRICES();                        \
+  (void)d;                                  \
+  if (ax_warp() == 0)                       \
+    ax_tmem_pair_alloc(TENSOR_PLACE, 32);   \
+  ax_fence_async();                         \
+  ax_tcgen05_fence_before();                \
+  ax_cluster_sync();                        \
+  ax_tcgen05_fence_after();                 \
+  TENSOR_ADDRESS()
+KERNEL(pair_second) {
+  PAIR_BEGIN();
+  if (T == 0 && ax_cluster_rank() == 1)
+    ax_tcgen05_pair_mma_f16(to, x, y, PAIR_BF16, false);
+}
+KERNEL(pair_rows) {
+  PAIR_BEGIN();
+  if (T == 0 && ax_cluster_rank() == 0)
+    ax_tcgen05_pair_mma_f16(to, x, y, TENSOR_BF16, false);
+}
+KERNEL(pair_mixed) {
+  PAIR_BEGIN();
+  if (T == 0)
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false);
+}
+KERNEL(pair_alone) {
+  TENSOR_MATRICES();
+  (void)d, (void)x, (void)y;
+  if (ax_warp() == 0)
+    ax_tmem_pair_alloc(TENSOR_PLACE, 32);
+}
+/* The second block has no columns of its own. */
+KERNEL(pair_half_allocated) {
+  TENSOR_MATRICES();
+  (void)d, (void)x, (void)y;
+  if (ax_warp() == 0 && ax_cluster_rank() == 0) {
+    ax_tmem_pair_alloc(TENSOR_PLACE, 32);
+    ax_sync_warp();
+    ax_tcgen05_fence_after();
+    TENSOR_ADDRESS();
+    ax_tmem_pair_free(to, 32);
+  }
+  ax_cluster_sync();
+}
 
 /* ---- registers ---- */
 

@@ -1,7 +1,7 @@
 /* Tests mutants of generated kernels with a producer: of wgmma, with clusters
  * whose blocks share operands, TMA stores and split sums; with a computed
- * operand; and of tcgen05, with sums in tensor memory.  The
- * simulator detects the error in each mutant.  Exceptions are listed in
+ * operand; and of tcgen05, with sums in tensor memory, also by pairs of blocks.
+ * The simulator detects the error in each mutant.  Exceptions are listed in
  * tests/cuda/gemmgroup.survivors, with the reason why they are correct.
  *
  * By default, one in eight of the mutants runs that drop or loosen a call or a
@@ -30,6 +30,12 @@ static const GemmRun kinds[] = {
       .align = 16},
      "m=128 n=64 k=64 warps_m=1 stages=3 store=engine waiting=2 cluster_m=2 "
      "cluster_n=1 accumulators=2 raster=2",
+     0},
+    {"sm_100a",
+     {DT_BF16, DT_F32, DT_F32, .b_transposed = 1, .bias = true, .shift = true,
+      .align = 16},
+     "m=128 n=64 k=64 warps_m=1 stages=3 store=engine waiting=2 cluster_m=2 "
+     "cluster_n=1 accumulators=2 raster=2 pair=1",
      0},
 };
 

@@ -9,6 +9,7 @@
 #define SMALL "m=32 n=32 k=32 warps_m=2 warps_n=1 stages=3; "
 #define GROUPS "m=128 n=32 k=64 warps_m=2 stages=3; "
 #define TENSOR "n=32 k=64 warps_m=1 stages=3; "
+#define PAIR "pair=1 cluster_m=2 cluster_n=1 stream=0"
 
 static const GemmRun kinds[] = {
     {"sm_80", {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true}, SMALL, 1},
@@ -109,6 +110,23 @@ static const GemmRun kinds[] = {
     {"sm_100a",
      {DT_F8_E5M2, DT_F32, DT_F32, .align = 16},
      TENSOR "m=128 k=128 store=shared accumulators=1 cluster_m=1 cluster_n=1",
+     0},
+    {"sm_100a",
+     {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true},
+     TENSOR "m=128 n=64 store=engine waiting=2 accumulators=2 " PAIR,
+     0},
+    {"sm_100a",
+     {DT_F16, DT_F32, DT_F32, .a_transposed = 1, .b_transposed = 1,
+      .align = 16},
+     TENSOR "m=128 n=128 store=shared accumulators=1 " PAIR,
+     0},
+    {"sm_100a",
+     {DT_F32, DT_F32, DT_F16, .tf32 = 1, .align = 16},
+     TENSOR "m=128 n=64 k=32 store=shared accumulators=2 " PAIR,
+     0},
+    {"sm_100a",
+     {DT_F8_E4M3, DT_F32, DT_BF16, .align = 16},
+     TENSOR "m=128 n=128 k=128 store=engine waiting=1 accumulators=1 " PAIR,
      0},
 };
 

@@ -218,7 +218,8 @@ struct SimCluster {
   uint32_t live_threads; /* threads that have not exited */
   /* Agents, and capacity of clocks, a multiple of SIM_CLOCK_LANES. */
   uint32_t agent_count, max_agents;
-  bool fenced; /* the second halves of clocks are in use */
+  uint32_t tcgen05_group; /* blocks of its tcgen05 instructions; 0: none yet */
+  bool fenced;            /* the second halves of clocks are in use */
   Agent *agents;
   SimBarrier barrier;
   VectorClock *scratch;
