@@ -46,10 +46,11 @@ void attention_gemm_schedules(const AttentionShape *shape,
 void attention_gemms(const AttentionKernelSpec *t, AttentionGemms *p);
 /* ---- attention_softmax.c ---- */
 /* Emit the sizes, the tile of a block, and the range of n that the rows of a
- * tile need. */
+ * tile need.  scores: the scores are computed, too. */
 void attention_put_sizes(Buffer *out, const AttentionKernelSpec *t);
 void attention_put_block_tile(Buffer *out, const AttentionKernelSpec *t);
-void attention_put_tile_bounds(Buffer *out, const AttentionKernelSpec *t);
+void attention_put_tile_bounds(Buffer *out, const AttentionKernelSpec *t,
+                               bool scores);
 /* Computes the scores of a tile; unmasked tiles have their own code path. */
 void attention_put_scores(Buffer *out, const AttentionKernelSpec *t,
                           const char *row, const char *term);

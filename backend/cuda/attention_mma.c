@@ -277,7 +277,7 @@ static void put_mma_kernel(Buffer *before, Buffer *out,
   gemm_put_preamble(out);
   attention_put_sizes(out, t);
   attention_put_block_tile(out, t);
-  attention_put_tile_bounds(out, t);
+  attention_put_tile_bounds(out, t, true);
   buffer_puts(out, "const unsigned warp = thread / 32u;\n");
   put_queries(out, t, p, stages);
   attention_put_accumulators(out, t, p);

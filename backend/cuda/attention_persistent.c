@@ -151,10 +151,10 @@ void attention_put_tile_loop(Buffer *out, const AttentionKernelSpec *t,
     buffer_puts(out, "if (tile >= tiles)\nbreak;\n");
     put_decode(out, t, "const unsigned batch", "const int row0");
   }
-  attention_put_tile_bounds(out, t);
+  attention_put_tile_bounds(out, t, !producer);
   if (t->counters)
-    buffer_puts(out, "if (again) {\nfrom = 0;\nto = terms;\nwhole_high = 0;\n"
-                     "}\n");
+    buffer_printf(out, "if (again) {\nfrom = 0;\nto = terms;\n%s}\n",
+                  producer ? "" : "whole_high = 0;\n");
   buffer_printf(out,
                 "const unsigned steps = (unsigned)(to - from + %u) / %uu;\n",
                 s->n - 1, s->n);

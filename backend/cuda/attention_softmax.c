@@ -57,8 +57,25 @@ void attention_put_block_tile(Buffer *out, const AttentionKernelSpec *t) {
                 t->counters ? "" : "const ", t->schedule->m);
 }
 
-/* Emits the range of n that the rows from row0 on need. */
-void attention_put_tile_bounds(Buffer *out, const AttentionKernelSpec *t) {
+/* Emits which scores of a tile need no conditions. */
+static void put_unmasked_range(Buffer *out, const AttentionKernelSpec *t) {
+  buffer_printf(out,
+                "int whole_low = 0, whole_high = row0 + %u <= rows ? terms : "
+                "0;\n",
+                t->schedule->m);
+  if (t->put_unmasked_bounds)
+    put_range(out, t, t->put_unmasked_bounds);
+  if (has_score_scale(t))
+    t->put_score_scale(t->owner, out);
+  if (t->put_number_check) {
+    buffer_puts(out, "{\nbool plain = true;\n");
+    t->put_number_check(t->owner, out, "plain");
+    buffer_puts(out, "whole_high = plain ? whole_high : 0;\n}\n");
+  }
+}
+
+void attention_put_tile_bounds(Buffer *out, const AttentionKernelSpec *t,
+                               bool scores) {
   const GemmSchedule *s = t->schedule;
   gemm_put_unravel(out, &t->first.batch, "(int64_t)batch");
   buffer_puts(out, "int low = 0, high = terms;\n");
@@ -68,20 +85,8 @@ void attention_put_tile_bounds(Buffer *out, const AttentionKernelSpec *t) {
                   "low = max(low, 0) / %u * %u;\nhigh = min(high, terms);\n",
                   s->n, s->n);
   }
-  if (has_unmasked_path(t))
-    buffer_printf(out,
-                  "int whole_low = 0, whole_high = row0 + %u <= rows ? terms : "
-                  "0;\n",
-                  s->m);
-  if (has_unmasked_path(t) && t->put_unmasked_bounds)
-    put_range(out, t, t->put_unmasked_bounds);
-  if (has_score_scale(t))
-    t->put_score_scale(t->owner, out);
-  if (has_unmasked_path(t) && t->put_number_check) {
-    buffer_puts(out, "{\nbool plain = true;\n");
-    t->put_number_check(t->owner, out, "plain");
-    buffer_puts(out, "whole_high = plain ? whole_high : 0;\n}\n");
-  }
+  if (scores && has_unmasked_path(t))
+    put_unmasked_range(out, t);
   buffer_printf(out, "%sint from = low, to = max(high, low);\n",
                 t->put_trim_check || t->counters ? "" : "const ");
 }

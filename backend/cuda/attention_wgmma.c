@@ -480,7 +480,7 @@ void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
     attention_put_tiles(out, t);
   } else {
     attention_put_block_tile(out, t);
-    attention_put_tile_bounds(out, t);
+    attention_put_tile_bounds(out, t, true);
     put_first_attempt(out, t);
   }
   if (t->counters)

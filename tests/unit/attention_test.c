@@ -262,8 +262,9 @@ static void test_wgmma_refused(void **state) {
                            "these scores have two: use way=mma"});
 }
 
+/* fields: in place of the chosen ones; or "". */
 static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
-                    double size) {
+                    double size, const char *fields) {
   AttentionShape shape = attention_case_shape(c, size, size, 32);
   GpuSpec gpu;
   GemmSchedule s;
@@ -272,6 +273,8 @@ static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
   assert_true(gpu_spec(arch, &gpu));
   if (!attention_choose(&shape, &gpu, &s, &seconds))
     return;
+  if (!attention_override(&shape, &gpu, fields, &s, &what))
+    fail_msg("%s: %s", fields, what.text);
   gemm_schedule_print(&what, &s);
   buffer_puts(&text, attention_arguments);
   attention_case_text(c, &shape, &s, "attention", &text);
@@ -297,16 +300,44 @@ static void test_compile(void **state) {
                          .align = g % 3 == 2 && j ? 4 : 16,
                          .computed = g % 3 == 1 && j,
                          .counts = kinds[(g + j) % 5] == ATTENTION_CAUSAL};
-      compile(n, &c, cuda_archs[g], j ? 300 : 4096);
+      compile(n, &c, cuda_archs[g], j ? 300 : 4096, "");
     }
+}
+
+/* Tiles that use nearly all registers, or all shared memory. */
+static void test_compile_persistent(void **state) {
+  (void)state;
+  static const struct {
+    AttentionCase c;
+    const char *fields;
+  } cases[] = {
+      {{DT_BF16, DT_BF16, ATTENTION_CAUSAL, 128, 128, 16, .counts = true},
+       "way=wgmma m=128 warps_m=2 n=128 persistent=1 store=engine waiting=1"},
+      {{DT_BF16, DT_F32, ATTENTION_CAUSAL, 64, 64, 16, .counts = true},
+       "way=wgmma m=192 warps_m=3 n=96 persistent=1 store=shared"},
+      {{DT_F16, DT_F16, ATTENTION_PLAIN, 64, 64, 16, .counts = false},
+       "way=wgmma m=192 warps_m=3 n=112 persistent=1 store=engine waiting=2"},
+      {{DT_F16, DT_F16, ATTENTION_PLAIN, 64, 64, 16, .counts = false},
+       "way=wgmma m=192 warps_m=3 n=128 persistent=0 store=engine waiting=2"},
+      {{DT_BF16, DT_BF16, ATTENTION_PLAIN, 128, 128, 16, .counts = false},
+       "way=wgmma m=128 warps_m=2 n=176 stages=2 persistent=0 store=engine "
+       "waiting=1"},
+  };
+  const Nvrtc *n = cuda_compiler();
+  for (size_t j = 0; j < ARRAY_LEN(cases); j++)
+    compile(n, &cases[j].c, "sm_90a", 4096, cases[j].fields);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choose),   cmocka_unit_test(test_again),
-      cmocka_unit_test(test_wide),     cmocka_unit_test(test_fields),
-      cmocka_unit_test(test_counting), cmocka_unit_test(test_wgmma_refused),
+      cmocka_unit_test(test_choose),
+      cmocka_unit_test(test_again),
+      cmocka_unit_test(test_wide),
+      cmocka_unit_test(test_fields),
+      cmocka_unit_test(test_counting),
+      cmocka_unit_test(test_wgmma_refused),
       cmocka_unit_test(test_compile),
+      cmocka_unit_test(test_compile_persistent),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
