@@ -28,7 +28,8 @@ if [ -x "$test" ]; then
   mkdir -p "$work/sources" "$work/attention"
   echo 'attention * * *x*x* {way=wgmma copy=engine m=128 warps_m=2 n=32}' \
     >"$work/schedules"
-  for seeds in '100 6' '750 5'; do
+  for seeds in '100 6' '750 5' '750 3'; do
+    [ "$seeds" != '750 3' ] || sed -i 's/}/ persistent=1}/' "$work/schedules"
     # shellcheck disable=SC2086
     AXON_CC_DEBUG="$work/attention" on_gpu timeout 1500 "$test" $seeds \
       >"$work/output" 2>&1 || {
@@ -71,6 +72,8 @@ same odd
 echo 'attention * * *x*x* {way=wgmma copy=engine m=128 warps_m=2 n=32}' \
   >schedules
 export AXON_SCHEDULES=schedules
+same odd
+sed -i 's/}/ persistent=1 store=engine waiting=2}/' schedules
 same odd
 output=$(on_gpu "$AXON" plan odd.axn 2>&1 | tr -s ' \n' ' ')
 grep -q 'tasks of fused attention, tile for sm_90a: way=wgmma' <<<"$output" ||

@@ -75,6 +75,11 @@ do print (x, w)
 do print (conv (bordered x) w)
 END
 tensor conv 1
+echo 'gemm * bf16 *x*x* {way=tcgen05 pair=1}' >schedules
+output=$(AXON_SCHEDULES=schedules on_gpu "$AXON" plan conv.axn 2>&1 |
+  tr -s ' \n' ' ')
+grep -q 'not used: pair=1 multiplies no images' <<<"$output" ||
+  fail "pairs of images: $output"
 
 # Schedules: used, or refused with a message.
 export AXON_SCHEDULES=schedules
@@ -87,7 +92,8 @@ END
 for fields in 'm=64 n=32 accumulators=1 stages=2' 'm=128 n=96 store=shared' \
   'n=64 store=engine waiting=1 cluster_n=2' \
   'n=64 m=64 stream=1 store=engine waiting=1 cluster_m=2' \
-  'n=32 store=engine waiting=2 cluster_m=2 m=64'; do
+  'n=32 store=engine waiting=2 cluster_m=2 m=64' \
+  'm=128 n=64 pair=1 cluster_m=2 cluster_n=1'; do
   echo "gemm * bf16 *x*x* {way=tcgen05 $fields}" >schedules
   tensor one 1
   for field in $fields; do
@@ -96,6 +102,7 @@ for fields in 'm=64 n=32 accumulators=1 stages=2' 'm=128 n=96 store=shared' \
 done
 for fields_message in 'way=tcgen05 m=256|m=64 or m=128' \
   'way=tcgen05 flight=1|flight needs way=wgmma' \
+  'way=tcgen05 pair=1 m=64|pair=1 needs m=128' \
   'way=tcgen05 accumulators=4|accumulators=4: it must be 1 or 2' \
   'way=wgmma|way=wgmma needs the architecture sm_90a'; do
   echo "gemm * bf16 *x*x* {${fields_message%|*}}" >schedules

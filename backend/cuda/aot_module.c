@@ -134,7 +134,9 @@ static void put_args(AotKernelWriter *a, const CudaKernel *k,
 /* The largest grid.  A persistent kernel launches only the blocks that are
  * resident at once; each block computes several tiles. */
 static void put_max_blocks(AotKernelWriter *a, const CudaPass *p) {
-  const GemmSchedule *s = p->s.gemm ? &p->s.gemm->s : NULL;
+  const GemmSchedule *s = p->s.gemm        ? &p->s.gemm->s
+                          : p->s.attention ? &p->s.attention->s
+                                           : NULL;
   if (s && s->persistent)
     buffer_printf(a->out, "occupancy_limit(x, %u, %u, ", s->blocks,
                   gemm_cluster_size(s));

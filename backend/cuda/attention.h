@@ -44,6 +44,9 @@ typedef struct AttentionShape {
   /* Bytes that the epilogue reads and writes per element of c. */
   double epilogue_bytes;
   uint32_t store_align_bytes;
+  /* TMA can store all outputs, and there are no row statistics. */
+  bool tma_storable;
+  uint32_t output_count, max_output_bytes; /* see GemmShape */
 } AttentionShape;
 
 /* See gemm_choose. */
@@ -122,6 +125,10 @@ typedef struct AttentionKernelSpec {
   /* Emits the stores of row statistics, at the axis variables of batch and m;
    * NULL: there are none. */
   void (*put_row_outputs)(void *owner, Buffer *out);
+  /* Emits what the epilogue of a row needs once: the declarations, or the
+   * assignments at the axis variables of batch and m; NULL: nothing. */
+  void (*put_row_factors)(void *owner, Buffer *out, bool declare);
+  bool epilogue_out_of_bounds_safe;
   /* See GemmKernelSpec; `most` and `total` are the row's maximum and sum. */
   void (*put_epilogue)(void *owner, Buffer *out, const char *x,
                        const char *const to[GEMM_MAX_OUTPUTS]);

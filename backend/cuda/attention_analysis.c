@@ -531,10 +531,18 @@ static void find_tensor_maps(AttentionPass *t, const Kernel *k) {
   };
   if (t->pattern.product_count > 1) /* only mma kernels have two products */
     return;
+  cuda_attention_stores(t, k);
   for (uint32_t j = 0; j <= ATTENTION_V; j++)
     sides[j]->tma_copyable =
         (!t->trimmed || t->bounds_proved) && !sides[j]->computed &&
         tensor_map_of_load(t->side[j], t->load[j], axes[j], &t->tensor_map[j]);
+}
+
+bool attention_output_map(const AttentionPass *t, const LoopNest *loop,
+                          const LoopOutput *r, TensorMap *to) {
+  const AxisList axes[] = {
+      {t->e_count, t->e}, {t->m_count, t->m}, {t->batch_count, t->batch}};
+  return tensor_map_of_output(loop, r, axes, to);
 }
 
 /* ---- pass ---- */
@@ -683,6 +691,7 @@ AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target,
   gpu.sms = (uint32_t)target->sm_count;
   gpu.block_shared_bytes = target->optin_shared_bytes;
   t->arch = target->arch;
+  t->gpu = gpu;
   t->score = extract_ops(k, t->pattern.row_loop, 1, &t->pattern.score);
   t->weight_factors =
       extract_ops(k, t->pattern.row_loop, t->pattern.row_factor_count,

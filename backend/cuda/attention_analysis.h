@@ -20,6 +20,7 @@ enum {
 
 typedef struct AttentionPass {
   const char *arch; /* target architecture */
+  GpuSpec gpu;
   AttentionShape shape;
   GemmSchedule s;
   double seconds;      /* predicted */
@@ -69,10 +70,16 @@ typedef enum AttentionCoverage {
 } AttentionCoverage;
 AttentionCoverage attention_coverage(const AttentionPass *t, const Kernel *k);
 
+/* The tensor map of an output, without box. */
+bool attention_output_map(const AttentionPass *t, const LoopNest *loop,
+                          const LoopOutput *r, TensorMap *to);
+/* Records whether TMA can store the outputs.  In epilogue.c. */
+void cuda_attention_stores(AttentionPass *t, const Kernel *k);
 /* NULL: not a supported attention kernel, or no schedule fits.  fields: see
  * gemm_pass_match. */
 AttentionPass *attention_pass_match(const Kernel *k, const CudaTarget *target,
                                     const char *fields);
+void attention_set_output_box(const AttentionPass *t, TensorMap *map);
 /* Emits the body of the pass, and the functions before it. */
 void attention_pass_put(CudaWriter *w, Buffer *before);
 

@@ -31,7 +31,9 @@ static void product_schedules(const AttentionShape *shape, GemmSide query,
                             .b = shape->value,
                             .accumulator_dtype = DT_F32,
                             .epilogue_bytes = shape->epilogue_bytes,
-                            .store_align_bytes = shape->store_align_bytes};
+                            .store_align_bytes = shape->store_align_bytes,
+                            .output_count = shape->output_count,
+                            .max_output_bytes = shape->max_output_bytes};
   p->kv_shape.a.mn_major = p->kv_shape.b.mn_major = true;
   p->q_schedule = p->kv_schedule = *s;
   p->q_schedule.k = p->kv_schedule.m = attention_padded_dim(head_dim);
@@ -108,6 +110,7 @@ static uint32_t thread_registers(const AttentionShape *shape,
    * converted values of all scores are live during the wait for wgmma. */
   if (s->mma_kind == MMA_KIND_WGMMA)
     return all + s->n / 4 + (shape->score_converts_64_bits ? s->n : 0) +
+           (s->persistent ? ATTENTION_TILE_REGISTERS : 0) +
            (shape->may_count ? COUNTING_REGISTERS : 0) +
            (shape->score_ops <= MAX_CHEAP_SCORE_OPS
                 ? ATTENTION_WGMMA_BASE_REGISTERS +
@@ -158,6 +161,28 @@ bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
   return block_use_fits(&u);
 }
 
+/* Stores by TMA have fewer instructions than those through a slab.  They save
+ * at most a quarter of the overhead of a tile. */
+static double with_stores(const AttentionShape *shape, const GemmSchedule *s,
+                          double overhead) {
+  double ops = s->store_stages > 1 ? BUFFERED_TMA_STORE_OPS : TMA_STORE_OPS;
+  double saved = s->m * (double)round_up(shape->value_dim, 16) *
+                 (SHARED_STORE_OPS - ops) / SM_LANES;
+  return s->store == STORE_TMA ? overhead - fmin(saved, overhead / 4)
+                               : overhead;
+}
+
+/* tile: clocks of the main loop. */
+static double all_tiles_clocks(const AttentionShape *shape,
+                               const GemmSchedule *s, double waves,
+                               double tile) {
+  if (!s->persistent)
+    return waves * (tile + with_stores(shape, s, ATTENTION_BLOCK_CLOCKS));
+  return ATTENTION_BLOCK_CLOCKS +
+         waves * (tile + with_stores(shape, s, ATTENTION_TILE_CLOCKS)) *
+             (1 + ATTENTION_PERSISTENT_LOSS);
+}
+
 static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
                               const GemmSchedule *s) {
   double blocks = blocks_per_sm(shape, gpu, s), m = s->m, n = s->n;
@@ -187,7 +212,7 @@ static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
   double trimmed_tail = shape->visited_fraction < 1 ? (m + n) / 2 : 0;
   double steps = ceil(
       fmin(shape->n * shape->visited_fraction + trimmed_tail, shape->n) / n);
-  double clocks = waves * (steps * stage + ATTENTION_BLOCK_CLOCKS);
+  double clocks = all_tiles_clocks(shape, s, waves, steps * stage);
   double bytes = (shape->m * k + shape->n * (k + e)) * 2 * shape->batch +
                  shape->m * e * shape->batch * shape->epilogue_bytes;
   return fmax(clocks / gpu->clock_hz, bytes / gpu->dram_bandwidth);
@@ -217,6 +242,17 @@ static void try_schedule(ScheduleSearch *c, const GemmSchedule *s) {
     return;
   c->best = *s;
   c->seconds = seconds;
+}
+
+/* Tries both ways to store the results. */
+static void try_stores(ScheduleSearch *c, GemmSchedule s) {
+  s.m = 64 * s.warps_m;
+  try_schedule(c, &s);
+  s.store = STORE_TMA;
+  for (s.store_stages = 1;
+       c->shape->tma_storable && s.store_stages <= ATTENTION_MAX_STORE_STAGES;
+       s.store_stages++)
+    try_schedule(c, &s);
 }
 
 bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
@@ -249,10 +285,10 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
       for (candidate.n = 32; candidate.n <= ATTENTION_MAX_WGMMA_COLUMNS;
            candidate.n += 16)
         for (candidate.stages = 2; candidate.stages <= ATTENTION_MAX_STAGES;
-             candidate.stages++) {
-          candidate.m = 64 * candidate.warps_m;
-          try_schedule(&c, &candidate);
-        }
+             candidate.stages++)
+          for (candidate.persistent = 0; candidate.persistent < 2;
+               candidate.persistent++)
+            try_stores(&c, candidate);
   }
   if (!c.best.mma_kind)
     return false;

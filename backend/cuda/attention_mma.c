@@ -47,6 +47,10 @@ void attention_gemms(const AttentionKernelSpec *t, AttentionGemms *p) {
   p->epilogue_spec.m = t->first.m;
   p->epilogue_spec.put_epilogue = t->put_epilogue;
   p->epilogue_spec.output_count = t->output_count;
+  p->epilogue_spec.out_of_bounds_safe = t->epilogue_out_of_bounds_safe;
+  p->epilogue_schedule = p->first.kv_schedule;
+  p->epilogue_schedule.m = t->schedule->m;
+  p->epilogue_spec.schedule = &p->epilogue_schedule;
   memcpy(p->epilogue_spec.outputs, t->outputs, sizeof t->outputs);
   if (!t->shape->head_dim2)
     return;
@@ -271,7 +275,9 @@ static void put_mma_kernel(Buffer *before, Buffer *out,
   Buffer row_prologue = {0};
   put_smem_offsets(before, t, p);
   gemm_put_preamble(out);
-  attention_put_block_bounds(out, t);
+  attention_put_sizes(out, t);
+  attention_put_block_tile(out, t);
+  attention_put_tile_bounds(out, t, true);
   buffer_puts(out, "const unsigned warp = thread / 32u;\n");
   put_queries(out, t, p, stages);
   attention_put_accumulators(out, t, p);

@@ -144,10 +144,10 @@ static void put_score(void *owner, Buffer *out, const char *x, const char *to,
                 emit_scalar(&w->e, score->outputs.at[0].value_op));
 }
 
-static bool is_bounds_safe(const AttentionPass *t) {
+static bool is_bounds_safe(const LoopNest *loop) {
   bool is = true;
-  for (uint32_t j = 0; j < t->score->ops.len; j++)
-    is &= cuda_is_speculatable(&t->score->ops.at[j]);
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    is &= cuda_is_speculatable(&loop->ops.at[j]);
   return is;
 }
 
@@ -161,23 +161,40 @@ static bool is_symbolic_row(const CudaWriter *w) {
                            w->k->loops.at[0]->extents[w->k->parallel_axes]);
 }
 
+/* The factors of the weights, which are the same in a row: factor0, ...; of a
+ * divisor, the reciprocal. */
+static void put_row_factors(void *owner, Buffer *out, bool declare) {
+  CudaWriter *w = owner;
+  const AttentionPass *t = w->s->attention;
+  const LoopNest *f = t->weight_factors;
+  if (!declare) {
+    w->dialect.divide_by_row_sum = "ax_over";
+    cuda_put_ops(w, out, f, bind_locals(w, f, NULL, "most", "total"));
+    w->dialect.divide_by_row_sum = NULL;
+  }
+  for (uint32_t j = 0; j < f->outputs.len; j++) {
+    bool divides = t->pattern.row_factor_divides[j];
+    if (declare)
+      buffer_printf(out, "%s factor%u;\n", divides ? "ax_inverse" : "float", j);
+    else
+      buffer_printf(
+          out, "factor%u = %s(float)%s%s;\n", j, divides ? "ax_invert(" : "",
+          emit_scalar(&w->e, f->outputs.at[j].value_op), divides ? ")" : "");
+  }
+}
+
 static void put_epilogue(void *owner, Buffer *out, const char *x,
                          const char *const to[GEMM_MAX_OUTPUTS]) {
   CudaWriter *w = owner;
   const AttentionPass *t = w->s->attention;
-  const LoopNest *f = t->weight_factors;
   uint32_t name = w->e.next_id++;
   w->dialect.divide_by_row_sum = "ax_over";
-  cuda_put_ops(w, out, f, bind_locals(w, f, NULL, "most", "total"));
   buffer_printf(out, "float l%u = %s;\n", name, x);
-  for (uint32_t j = 0; j < f->outputs.len; j++) {
-    const char *factor = emit_scalar(&w->e, f->outputs.at[j].value_op);
+  for (uint32_t j = 0; j < t->weight_factors->outputs.len; j++)
     if (t->pattern.row_factor_divides[j])
-      buffer_printf(out, "l%u = ax_over(l%u, ax_invert((float)%s));\n", name,
-                    name, factor);
+      buffer_printf(out, "l%u = ax_over(l%u, factor%u);\n", name, name, j);
     else
-      buffer_printf(out, "l%u *= (float)%s;\n", name, factor);
-  }
+      buffer_printf(out, "l%u *= factor%u;\n", name, j);
   if (is_symbolic_row(w))
     buffer_printf(out, "l%u = terms == 0 ? 0.0f : l%u;\n", name, name);
   cuda_put_epilogue_loops(w, out, t->pattern.pv_loop,
@@ -403,6 +420,12 @@ static const char *operand_tensor_map(CudaWriter *w, const AttentionPass *t,
   return cuda_add_tensor_map(w, &map);
 }
 
+void attention_set_output_box(const AttentionPass *t, TensorMap *map) {
+  AttentionGemms p;
+  attention_gemm_schedules(&t->shape, &t->s, &p);
+  tensor_map_set_output_box(&p.first.kv_shape, &p.first.kv_schedule, map);
+}
+
 static void add_tensor_maps(CudaWriter *w, const AttentionPass *t,
                             AttentionKernelSpec *g) {
   if (t->s.copy != COPY_TMA)
@@ -470,6 +493,7 @@ static void set_grid(CudaWriter *w, const AttentionPass *t) {
   int64_t batches = axis_count(w, t->batch_count, t->batch);
   w->pass->grid_blocks = emit_extent_mul(
       &w->e, emit_extent_ceil_div(&w->e, rows, t->s.m), batches);
+  w->pass->max_grid_blocks = gemm_max_grid_blocks(&t->s, &t->gpu);
   cuda_note_int32_size(w, rows);
   cuda_note_int32_size(w, batches);
   cuda_note_int32_size(w, w->k->loops.at[0]->extents[w->k->parallel_axes]);
@@ -487,7 +511,8 @@ void attention_pass_put(CudaWriter *w, Buffer *before) {
                            .name = w->pass->name,
                            .e = axis_group(w, last, axes[2], NULL, v),
                            .put_score = put_score,
-                           .out_of_bounds_safe = is_bounds_safe(t),
+                           .out_of_bounds_safe = is_bounds_safe(t->score),
+                           .put_row_factors = put_row_factors,
                            .put_epilogue = put_epilogue,
                            .owner = w};
   g.value = gemm_operand(w, v, put_value_v);
@@ -500,6 +525,8 @@ void attention_pass_put(CudaWriter *w, Buffer *before) {
     g.put_row_outputs = put_row_outputs;
   note_alignment(w, t);
   g.output_count = cuda_fill_gemm_outputs(w, axes, g.outputs);
+  g.epilogue_out_of_bounds_safe =
+      is_bounds_safe(t->weight_factors) && cuda_epilogue_is_bounds_safe(w);
   set_bounds_callbacks(w, t, &g);
   add_tensor_maps(w, t, &g);
   set_grid(w, t);

@@ -1,6 +1,8 @@
 /* Shared memory layout of an attention kernel. */
 #include "backend/cuda/attention_emit.h"
 
+enum { ROW_STATE_BYTES = 8 }; /* maximum and sum */
+
 static uint32_t round_up_aligned(int64_t bytes) {
   return (uint32_t)((bytes + SMEM_ALIGN_BYTES - 1) / SMEM_ALIGN_BYTES *
                     SMEM_ALIGN_BYTES);
@@ -18,10 +20,19 @@ AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s) {
   r.stage_bytes = r.v_offset + round_up_aligned(smem_tile_bytes(&v));
   r.query_offset = s->stages * r.stage_bytes;
   r.epilogue_offset = r.query_offset + round_up_aligned(smem_tile_bytes(&a));
-  r.barriers_offset =
-      r.epilogue_offset +
-      s->m * gemm_epilogue_tile_pitch(&p->first.kv_schedule) * 4;
-  r.repeat_offset = r.barriers_offset + 8 * (1 + 4 * s->stages);
+  r.warp_epilogue_bytes =
+      gemm_warp_epilogue_bytes(&p->first.kv_shape, &p->first.kv_schedule);
+  r.state_offset =
+      r.epilogue_offset + s->m / STORE_BOX_ROWS * r.warp_epilogue_bytes;
+  r.barriers_offset = r.state_offset;
+  r.state_pitch = ROW_STATE_BYTES;
+  if (s->persistent && s->store != STORE_TMA) {
+    r.barriers_offset += s->m * ROW_STATE_BYTES;
+  } else {
+    r.state_offset = r.query_offset;
+    r.state_pitch = a.panel_bytes;
+  }
+  r.repeat_offset = r.barriers_offset + 8 * (1 + s->persistent + 4 * s->stages);
   r.total_bytes = r.repeat_offset + 8;
   return r;
 }

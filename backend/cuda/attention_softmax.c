@@ -41,17 +41,42 @@ static void put_range(Buffer *out, const AttentionKernelSpec *t,
   buffer_puts(out, "}\n");
 }
 
-/* Emits the rows of the block and the range of n that they need. */
-void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t) {
+void attention_put_sizes(Buffer *out, const AttentionKernelSpec *t) {
   const GemmSchedule *s = t->schedule;
   gemm_put_extent(out, &t->first.m, "rows");
   gemm_put_extent(out, &t->first.n, "terms");
+  buffer_printf(out, "const unsigned bands = (unsigned)(rows + %u) / %uu;\n",
+                s->m - 1, s->m);
+}
+
+void attention_put_block_tile(Buffer *out, const AttentionKernelSpec *t) {
   buffer_printf(out,
-                "const unsigned bands = (unsigned)(rows + %u) / %uu;\n"
                 "const unsigned batch = blockIdx.x / bands;\n"
                 "%sint row0 = (int)((bands - 1 - blockIdx.x %% bands) * "
                 "%uu);\n",
-                s->m - 1, s->m, t->counters ? "" : "const ", s->m);
+                t->counters ? "" : "const ", t->schedule->m);
+}
+
+/* Emits which scores of a tile need no conditions. */
+static void put_unmasked_range(Buffer *out, const AttentionKernelSpec *t) {
+  buffer_printf(out,
+                "int whole_low = 0, whole_high = row0 + %u <= rows ? terms : "
+                "0;\n",
+                t->schedule->m);
+  if (t->put_unmasked_bounds)
+    put_range(out, t, t->put_unmasked_bounds);
+  if (has_score_scale(t))
+    t->put_score_scale(t->owner, out);
+  if (t->put_number_check) {
+    buffer_puts(out, "{\nbool plain = true;\n");
+    t->put_number_check(t->owner, out, "plain");
+    buffer_puts(out, "whole_high = plain ? whole_high : 0;\n}\n");
+  }
+}
+
+void attention_put_tile_bounds(Buffer *out, const AttentionKernelSpec *t,
+                               bool scores) {
+  const GemmSchedule *s = t->schedule;
   gemm_put_unravel(out, &t->first.batch, "(int64_t)batch");
   buffer_puts(out, "int low = 0, high = terms;\n");
   if (t->put_bounds) {
@@ -60,20 +85,8 @@ void attention_put_block_bounds(Buffer *out, const AttentionKernelSpec *t) {
                   "low = max(low, 0) / %u * %u;\nhigh = min(high, terms);\n",
                   s->n, s->n);
   }
-  if (has_unmasked_path(t))
-    buffer_printf(out,
-                  "int whole_low = 0, whole_high = row0 + %u <= rows ? terms : "
-                  "0;\n",
-                  s->m);
-  if (has_unmasked_path(t) && t->put_unmasked_bounds)
-    put_range(out, t, t->put_unmasked_bounds);
-  if (has_score_scale(t))
-    t->put_score_scale(t->owner, out);
-  if (has_unmasked_path(t) && t->put_number_check) {
-    buffer_puts(out, "{\nbool plain = true;\n");
-    t->put_number_check(t->owner, out, "plain");
-    buffer_puts(out, "whole_high = plain ? whole_high : 0;\n}\n");
-  }
+  if (scores && has_unmasked_path(t))
+    put_unmasked_range(out, t);
   buffer_printf(out, "%sint from = low, to = max(high, low);\n",
                 t->put_trim_check || t->counters ? "" : "const ");
 }
@@ -257,11 +270,40 @@ void attention_put_trim_check(Buffer *out, const AttentionKernelSpec *t) {
   buffer_puts(out, "}\n}\n");
 }
 
-void attention_put_row_prologue(Buffer *out, const AttentionKernelSpec *t) {
-  if (!has_row_sums(t))
+static void put_row_factors(Buffer *out, const AttentionKernelSpec *t) {
+  if (!t->put_row_factors)
     return;
+  t->put_row_factors(t->owner, out, true);
+  buffer_puts(out, "{\n");
+  gemm_put_unravel(out, &t->first.m, "i");
+  t->put_row_factors(t->owner, out, false);
+  buffer_puts(out, "}\n");
+}
+
+void attention_put_register_rows(Buffer *out, const AttentionKernelSpec *t,
+                                 Buffer *row_prologue) {
+  if (!has_row_sums(t)) {
+    put_row_factors(row_prologue, t);
+    return;
+  }
+  buffer_printf(out,
+                "const float row_most[2] = {%s}, "
+                "row_total[2] = {total[0], total[1]};\n",
+                t->shape->subtract_max ? "most[0], most[1]" : "0.0f, 0.0f");
+  buffer_puts(row_prologue,
+              "const float most = row_most[h], total = row_total[h];\n"
+              "(void)most, (void)total;\n");
+  put_row_factors(row_prologue, t);
+}
+
+void attention_put_row_prologue(Buffer *out, const AttentionKernelSpec *t) {
+  if (!has_row_sums(t)) {
+    put_row_factors(out, t);
+    return;
+  }
   buffer_puts(out, "const float most = carried[slab_row].x, total = "
                    "carried[slab_row].y;\n(void)most, (void)total;\n");
+  put_row_factors(out, t);
   if (!t->put_row_outputs)
     return;
   buffer_puts(out, "if (j == 0) {\n");

@@ -11,6 +11,7 @@ enum {
   MAX_COLUMNS = 256,
   MIN_STAGES = 2,
   MAX_STAGES = 8,
+  MAX_STORE_STAGES = 4,
 };
 
 const char *attention_wgmma_refusal(const AttentionShape *shape,
@@ -60,6 +61,13 @@ static bool check_rows(const GemmSchedule *s, Buffer *why) {
                      rows * s->warps_m);
 }
 
+static bool check_persistent(const GemmSchedule *s, Buffer *why) {
+  if (s->persistent > 1)
+    return gemm_refuse(why, "persistent=%u: it must be 0 or 1", s->persistent);
+  return !s->persistent || s->mma_kind == MMA_KIND_WGMMA ||
+         gemm_refuse(why, "persistent=1 needs way=wgmma: write persistent=0");
+}
+
 static bool check_tile(const AttentionShape *shape, const GemmSchedule *s,
                        Buffer *why) {
   uint32_t k = attention_padded_dim(shape->head_dim),
@@ -88,9 +96,6 @@ static bool check_copies(const GpuSpec *gpu, const GemmSchedule *s,
                        copy == COPY_TMA        ? "engine"
                        : copy == COPY_CP_ASYNC ? "async"
                                                : "registers");
-  if (s->store != STORE_SHARED)
-    return gemm_refuse(why, "attention stores its results through shared "
-                            "memory only: write store=shared");
   if (s->stages >= MIN_STAGES && s->stages <= most)
     return true;
   return most == MIN_STAGES
@@ -98,6 +103,27 @@ static bool check_copies(const GpuSpec *gpu, const GemmSchedule *s,
                            s->stages, MIN_STAGES)
              : gemm_refuse(why, "stages=%u: it must be from %u to %u",
                            s->stages, MIN_STAGES, MAX_STAGES);
+}
+
+static bool check_store(const AttentionShape *shape, const GemmSchedule *s,
+                        Buffer *why) {
+  if (s->store == STORE_SHARED)
+    return !s->store_stages ||
+           gemm_refuse(why,
+                       "waiting=%u needs store=engine: leave waiting out, or "
+                       "write waiting=0",
+                       s->store_stages);
+  if (s->store != STORE_TMA)
+    return gemm_refuse(why, "attention stores its results through shared "
+                            "memory or by TMA: write store=shared");
+  if (s->mma_kind != MMA_KIND_WGMMA)
+    return gemm_refuse(why, "store=engine needs way=wgmma: write store=shared");
+  if (!shape->tma_storable)
+    return gemm_refuse(why, "TMA cannot store these results: write "
+                            "store=shared");
+  return (s->store_stages >= 1 && s->store_stages <= MAX_STORE_STAGES) ||
+         gemm_refuse(why, "waiting=%u: with store=engine, it must be 1 to %u",
+                     s->store_stages, MAX_STORE_STAGES);
 }
 
 static bool check_schedule(const void *of, const GpuSpec *gpu, GemmSchedule *s,
@@ -111,7 +137,8 @@ static bool check_schedule(const void *of, const GpuSpec *gpu, GemmSchedule *s,
   if (refusal)
     return gemm_refuse(why, "%s", refusal);
   if (!gemm_schedule_check_fields(s, true, why) || !check_rows(s, why) ||
-      !check_tile(shape, s, why) || !check_copies(gpu, s, why))
+      !check_persistent(s, why) || !check_tile(shape, s, why) ||
+      !check_copies(gpu, s, why) || !check_store(shape, s, why))
     return false;
   BlockUse u = attention_block_use(shape, gpu, s);
   s->blocks = u.blocks;
@@ -121,7 +148,16 @@ static bool check_schedule(const void *of, const GpuSpec *gpu, GemmSchedule *s,
 
 bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
                         const char *text, GemmSchedule *s, Buffer *why) {
-  GemmSchedule to = *s;
+  GemmSchedule to = *s, base = *s;
+  if (!gemm_schedule_parse(&to, text, why))
+    return false;
+  if (to.mma_kind != s->mma_kind) {
+    base.persistent = 0;
+    base.store = STORE_SHARED;
+  }
+  if (base.store != s->store || (to.store != s->store && to.store != STORE_TMA))
+    base.store_stages = 0;
+  to = base;
   if (!gemm_schedule_parse(&to, text, why) ||
       !check_schedule(shape, gpu, &to, why) ||
       !gemm_schedule_check_derived(&to, text, why))

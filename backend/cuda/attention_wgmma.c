@@ -1,6 +1,7 @@
 /* Attention kernels with wgmma (sm_90a).  The producer warpgroup loads the
  * query tile once, and key and value tiles stage by stage, by TMA.  Each
- * consumer warpgroup has 64 rows.
+ * consumer warpgroup has 64 rows.  attention_persistent.c gives a block of a
+ * persistent kernel its tiles.
  *
  * A consumer issues the first matmul of the next tile together with the second
  * matmul of the current tile.  While one warpgroup runs softmax, the tensor
@@ -10,17 +11,16 @@
 #include "machine/limits/cuda.h"
 #include "support/buffer.h"
 
-enum {
-  WGMMA_M = 64,
-  /* Named barriers, after those of put_ping_pong. */
-  SUMS_BARRIER = ATTENTION_MAX_ORDERED_GROUPS + 1, /* the sums are counted */
-  ATTEMPT_BARRIER, /* the results are stored, and `again` is known */
-  NEXT_BARRIER,    /* the results of all blocks are stored */
-};
+enum { WGMMA_M = 64 };
 
-/* The stages before this attempt, in an index of stages. */
+/* True if a block processes several ranges of n. */
+static bool has_turns(const AttentionKernelSpec *t) {
+  return t->counters || t->schedule->persistent;
+}
+
+/* The stages before this range, in an index of stages. */
 static const char *earlier_steps(const AttentionKernelSpec *t) {
-  return t->counters ? "done + " : "";
+  return has_turns(t) ? "done + " : "";
 }
 
 /* ---- producer ---- */
@@ -53,6 +53,9 @@ static void put_producer_loads(Buffer *out, const AttentionKernelSpec *t,
                                AttentionGemms *p, const AttentionSmem *r) {
   char at[40];
   snprintf(at, sizeof at, "shared + %uu", r->query_offset);
+  if (t->schedule->persistent)
+    buffer_puts(out, "if (steps > 0) {\n"
+                     "ax_mbarrier_wait(empty_a, (queries & 1) ^ 1);\n");
   buffer_printf(out, "ax_mbarrier_expect(full_a, %u);\n",
                 (uint32_t)smem_tile_bytes(&p->first.q_copy.tile));
   gemm_put_tma_load(out, &(TmaLoad){.tile = &p->first.q_copy.tile,
@@ -62,6 +65,8 @@ static void put_producer_loads(Buffer *out, const AttentionKernelSpec *t,
                                     .barrier = "full_a",
                                     .contiguous_coord = "0",
                                     .strided_coord = "row0"});
+  if (t->schedule->persistent)
+    buffer_puts(out, "}\n");
   gemm_put_unravel(out, &t->first.kv_batch, "(int64_t)batch");
   buffer_printf(
       out,
@@ -72,11 +77,6 @@ static void put_producer_loads(Buffer *out, const AttentionKernelSpec *t,
   put_producer_load(out, t, p, r, false);
   put_producer_load(out, t, p, r, true);
   buffer_puts(out, "}\n");
-}
-
-/* Threads of the consumers and of the first warp of the producer. */
-static uint32_t attempt_threads(const AttentionKernelSpec *t) {
-  return t->schedule->warps_m * WARPGROUP_THREADS + WARP;
 }
 
 /* Prepares the next attempt, or leaves the loop of attempts. */
@@ -109,13 +109,31 @@ static void put_producer_attempt(Buffer *out, const AttentionKernelSpec *t) {
                 "__nanosleep(100);\n"
                 "__threadfence();\natomicInc(counts + 2, bands - 1);\n}\n"
                 "if (again)\nax_barrier_sync(%u, %u);\n}\n",
-                SUMS_BARRIER, attempt_threads(t), ATTEMPT_BARRIER,
-                attempt_threads(t), NEXT_BARRIER, attempt_threads(t));
+                ATTENTION_SUMS_BARRIER, attention_attempt_threads(t),
+                ATTENTION_ATTEMPT_BARRIER, attention_attempt_threads(t),
+                ATTENTION_NEXT_BARRIER, attention_attempt_threads(t));
   put_next_attempt(out, t);
+}
+
+/* Counters are read and written by a warp. */
+static void put_persistent_producer(Buffer *out, const AttentionKernelSpec *t,
+                                    AttentionGemms *p, const AttentionSmem *r) {
+  buffer_puts(out, t->counters ? "if (ax_warp() == 0) {\n"
+                               : "if (ax_warp() == 0 && ax_elect()) {\n");
+  attention_put_tile_loop(out, t, true);
+  buffer_puts(out, t->counters ? "if (ax_elect()) {\n" : "{\n");
+  put_producer_loads(out, t, p, r);
+  buffer_printf(out, "}\n%s", t->counters ? "ax_sync_warp();\n" : "");
+  attention_put_tile_end(out);
+  buffer_puts(out, "}\n");
 }
 
 static void put_producer(Buffer *out, const AttentionKernelSpec *t,
                          AttentionGemms *p, const AttentionSmem *r) {
+  if (t->schedule->persistent) {
+    put_persistent_producer(out, t, p, r);
+    return;
+  }
   if (t->counters)
     buffer_printf(out,
                   "if (ax_warp() == 0) {\n"
@@ -203,19 +221,21 @@ static bool has_order(const AttentionKernelSpec *t) {
 }
 
 /* Ping-pong scheduling: a warpgroup that has issued its matmuls lets the next
- * one issue.  Barrier 1 + g is that of warpgroup g and of the one before it. */
+ * one issue.  Barrier 1 + g is that of warpgroup g and of the one before it.
+ * In a persistent kernel the order continues in the next tile. */
 static void put_ping_pong(Buffer *out, const AttentionKernelSpec *t,
                           bool begin) {
   uint32_t groups = t->schedule->warps_m;
   if (!has_order(t))
     return;
-  if (begin)
+  if (begin) {
     buffer_puts(out, "ax_barrier_sync(1 + group, 256);\n");
-  else
-    buffer_printf(out,
-                  "if (group < %uu || step + 1 < steps)\n"
-                  "ax_barrier_arrive(1 + (group + 1) %% %uu, 256);\n",
-                  groups - 1, groups);
+    return;
+  }
+  if (!t->schedule->persistent)
+    buffer_printf(out, "if (group < %uu || step + 1 < steps)\n", groups - 1);
+  buffer_printf(out, "ax_barrier_arrive(1 + (group + 1) %% %uu, 256);\n",
+                groups);
 }
 
 /* The first tile, without a second matmul.  It is peeled off the loop, so that
@@ -254,18 +274,25 @@ static void put_kv_step(Buffer *out, const AttentionKernelSpec *t,
 
 static void put_kv_loop(Buffer *out, const AttentionKernelSpec *t,
                         AttentionGemms *p, const AttentionSmem *r) {
-  if (has_order(t))
+  const char *release_query = t->schedule->persistent
+                                  ? "if (member == 0)\n"
+                                    "ax_mbarrier_arrive(empty_a);\n"
+                                  : "";
+  if (has_order(t) && !t->schedule->persistent)
     buffer_printf(
         out, "if (group == %uu && steps > 1)\nax_barrier_arrive(1, 256);\n",
         t->schedule->warps_m - 1);
-  buffer_puts(out, "if (steps > 0) {\n{\n");
+  buffer_printf(out, "if (steps > 0) {\n%s{\n",
+                t->schedule->persistent
+                    ? "ax_mbarrier_wait(full_a, queries & 1);\n"
+                    : "");
   put_first_step(out, t, p, r);
   buffer_puts(out, "}\nfor (unsigned step = 1; step < steps; step++) {\n");
   put_kv_step(out, t, p, r);
-  buffer_puts(out, "}\n");
+  buffer_printf(out, "}\n%s", release_query);
   put_pv_wgmma(out, t, p, r, "steps - 1");
   buffer_puts(out, "ax_wgmma_wait<0>();\nax_hold(sums);\n");
-  if (t->counters)
+  if (has_turns(t))
     put_consumer_release(out, t, 'v', "steps - 1");
   buffer_puts(out, "}\n");
 }
@@ -273,65 +300,117 @@ static void put_kv_loop(Buffer *out, const AttentionKernelSpec *t,
 /* Counts a sum that is not finite: 0 times it is NaN. */
 static void put_count_sums(Buffer *out, const AttentionKernelSpec *t,
                            const AttentionGemms *p) {
+  bool persistent = t->schedule->persistent;
   buffer_printf(out,
-                "if (attempt == 0) {\nfloat zero = 0;\n"
+                "if (%s) {\nfloat zero = 0;\n"
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
                 "zero = fmaf(sums[i], 0.0f, zero);\n"
                 "if (ax_any(!(zero == 0.0f)) && lane == 0)\n"
-                "atomicAdd(%s + batch * %uu + 1, 1u);\n"
-                "ax_barrier_arrive(%u, %u);\n}\n",
-                p->first.kv_schedule.n / 2, t->counters, ATTENTION_COUNTERS,
-                SUMS_BARRIER, attempt_threads(t));
+                "atomicAdd(%s + batch * %uu + 1, 1u);\n",
+                persistent ? "!again" : "attempt == 0",
+                p->first.kv_schedule.n / 2, t->counters, ATTENTION_COUNTERS);
+  if (!persistent)
+    buffer_printf(out, "ax_barrier_arrive(%u, %u);\n", ATTENTION_SUMS_BARRIER,
+                  attention_attempt_threads(t));
+  buffer_puts(out, "}\n");
 }
 
 /* The next attempt loads by TMA where this one stored. */
 static void put_consumer_attempt(Buffer *out, const AttentionKernelSpec *t) {
+  attention_put_stores_done(out, t);
   buffer_printf(out,
                 "ax_fence_async();\nax_barrier_sync(%u, %u);\n"
                 "if (attempt == 0) {\nagain = *repeat;\n"
                 "if (again)\nax_barrier_sync(%u, %u);\n}\n",
-                ATTEMPT_BARRIER, attempt_threads(t), NEXT_BARRIER,
-                attempt_threads(t));
+                ATTENTION_ATTEMPT_BARRIER, attention_attempt_threads(t),
+                ATTENTION_NEXT_BARRIER, attention_attempt_threads(t));
   put_next_attempt(out, t);
+}
+
+/* The sums are stored from registers, or through shared memory. */
+static void put_epilogue(Buffer *out, const AttentionKernelSpec *t,
+                         AttentionGemms *p, const AttentionSmem *r) {
+  Buffer row_prologue = {0};
+  char at[80];
+  bool engine = t->schedule->store == STORE_TMA;
+  buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
+                   "const int m_all = rows;\n");
+  gemm_put_extent(out, &t->e, "n_all");
+  if (engine) {
+    attention_put_register_rows(out, t, &row_prologue);
+  } else {
+    snprintf(at, sizeof at, "(float2 *)(memory + %uu + row * %uu)",
+             r->state_offset, r->state_pitch);
+    if (t->schedule->persistent) /* the last tile's state is read */
+      buffer_puts(out, "ax_sync_warp();\n");
+    attention_put_row_state(out, t, at);
+    attention_put_row_prologue(&row_prologue, t);
+  }
+  p->epilogue_spec.row_prologue = row_prologue.text;
+  if (engine)
+    gemm_put_epilogue_tma(out, &p->epilogue_spec, "sums", "row");
+  else
+    gemm_put_epilogue_via_shared(out, &p->epilogue_spec, "sums", "row", "0u");
+  buffer_free(&row_prologue);
 }
 
 /* The rows of a block from the first load to the stores. */
 static void put_consumer_rows(Buffer *out, const AttentionKernelSpec *t,
                               AttentionGemms *p, const AttentionSmem *r) {
-  char at[80];
   attention_put_init(out, t, p);
-  buffer_printf(out, "ax_mbarrier_wait(full_a, %s);\n",
-                t->counters ? "attempt & 1" : "0");
+  if (!t->schedule->persistent)
+    buffer_printf(out, "ax_mbarrier_wait(full_a, %s);\n",
+                  t->counters ? "attempt & 1" : "0");
   put_kv_loop(out, t, p, r);
   if (t->counters)
     put_count_sums(out, t, p);
   attention_put_row_sums(out, t, p);
-  /* the queries of a warp are not needed any more */
-  snprintf(at, sizeof at, "(float2 *)(memory + %uu + row * %uu)",
-           r->query_offset, p->first.q_copy.tile.panel_bytes);
-  attention_put_row_state(out, t, at);
-  buffer_puts(out, "const unsigned m0 = (unsigned)row0, n0 = 0;\n"
-                   "const int m_all = rows;\n");
-  gemm_put_extent(out, &t->e, "n_all");
-  Buffer row_prologue = {0};
-  attention_put_row_prologue(&row_prologue, t);
-  p->epilogue_spec.row_prologue = row_prologue.text;
-  gemm_put_epilogue_via_shared(out, &p->epilogue_spec, "sums", "row", "0u");
-  buffer_free(&row_prologue);
+  put_epilogue(out, t, p, r);
+}
+
+/* Where a warp puts its results: store buffers, or a slab. */
+static void put_epilogue_memory(Buffer *out, const AttentionKernelSpec *t,
+                                const AttentionSmem *r) {
+  buffer_printf(out, "const unsigned out_at = %uu + row / 16u * %uu;\n",
+                r->epilogue_offset, r->warp_epilogue_bytes);
+  buffer_puts(out, t->schedule->store == STORE_TMA
+                       ? "const unsigned sets = out_at;\nunsigned stored = 0;\n"
+                       : "float *const slab = (float *)(memory + out_at);\n");
+}
+
+/* The first warpgroup waits for the last turn, which nobody uses. */
+static void put_consumer_tiles(Buffer *out, const AttentionKernelSpec *t,
+                               AttentionGemms *p, const AttentionSmem *r) {
+  if (has_order(t))
+    buffer_printf(out, "if (group == %uu)\nax_barrier_arrive(1, 256);\n",
+                  t->schedule->warps_m - 1);
+  attention_put_tile_loop(out, t, false);
+  put_consumer_rows(out, t, p, r);
+  attention_put_tile_end(out);
+  if (has_order(t))
+    buffer_puts(out, "if (group == 0)\nax_barrier_sync(1, 256);\n");
+}
+
+static void put_consumer_attempts(Buffer *out, const AttentionKernelSpec *t,
+                                  AttentionGemms *p, const AttentionSmem *r) {
+  if (t->counters)
+    buffer_puts(out, "for (unsigned attempt = 0;; attempt++) {\n");
+  put_consumer_rows(out, t, p, r);
+  if (t->counters) {
+    put_consumer_attempt(out, t);
+    buffer_puts(out, "}\n");
+  }
 }
 
 static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
                          AttentionGemms *p, const AttentionSmem *r) {
   const GemmSchedule *s = t->schedule;
-  uint32_t pitch = gemm_epilogue_tile_pitch(&p->first.kv_schedule);
   char at[80];
-  buffer_printf(out,
-                "const unsigned group = thread / 128u - 1, member = thread %% "
-                "128u;\nconst unsigned row = group * 64u + member / 32u * "
-                "16u;\n"
-                "float *const slabs = (float *)(memory + %uu);\n"
-                "float *const slab = slabs + row / 16u * %uu;\n",
-                r->epilogue_offset, 16 * pitch);
+  buffer_puts(out,
+              "const unsigned group = thread / 128u - 1, member = thread % "
+              "128u;\nconst unsigned row = group * 64u + member / 32u * "
+              "16u;\n");
+  put_epilogue_memory(out, t, r);
   snprintf(at, sizeof at, "shared + %uu + group * %uu", r->query_offset,
            gemm_unswizzled_offset(&p->first.q_copy.tile, WGMMA_M, 0));
   gemm_put_smem_descriptor(out, &p->first.q_copy.tile, false, "a_first", at);
@@ -344,13 +423,12 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\ns[i] = 0;\n",
                 s->n / 2, s->n / 4, s->n / 2);
   attention_put_accumulators(out, t, p);
-  if (t->counters)
-    buffer_puts(out, "for (unsigned attempt = 0;; attempt++) {\n");
-  put_consumer_rows(out, t, p, r);
-  if (t->counters) {
-    put_consumer_attempt(out, t);
-    buffer_puts(out, "}\n");
-  }
+  if (s->persistent)
+    put_consumer_tiles(out, t, p, r);
+  else
+    put_consumer_attempts(out, t, p, r);
+  if (s->store == STORE_TMA)
+    buffer_puts(out, "if (lane == 0)\nax_tma_wait_read<0>();\n");
 }
 
 /* ---- kernel ---- */
@@ -361,16 +439,29 @@ static void put_barriers(Buffer *out, const AttentionKernelSpec *t,
   buffer_printf(out,
                 "const unsigned full_a = shared + %uu, full_b = full_a + 8;\n"
                 "const unsigned full_v = full_b + %uu, empty_b = full_v + "
-                "%uu, empty_v = empty_b + %uu;\n"
-                "if (thread == 0) {\nax_mbarrier_init(full_a, 1);\n"
+                "%uu, empty_v = empty_b + %uu;\n",
+                r->barriers_offset, 8 * stages, 8 * stages, 8 * stages);
+  if (t->schedule->persistent)
+    buffer_printf(out, "const unsigned empty_a = empty_v + %uu;\n", 8 * stages);
+  buffer_puts(out, "if (thread == 0) {\nax_mbarrier_init(full_a, 1);\n");
+  if (t->schedule->persistent)
+    buffer_printf(out, "ax_mbarrier_init(empty_a, %u);\n", groups);
+  buffer_printf(out,
                 "for (unsigned i = 0; i < %uu; i++) {\n"
                 "ax_mbarrier_init(full_b + 8 * i, 1);\n"
                 "ax_mbarrier_init(full_v + 8 * i, 1);\n"
                 "ax_mbarrier_init(empty_b + 8 * i, %u);\n"
                 "ax_mbarrier_init(empty_v + 8 * i, %u);\n}\n"
                 "ax_fence_mbarrier_init();\n}\nax_sync();\n",
-                r->barriers_offset, 8 * stages, 8 * stages, 8 * stages, stages,
-                groups, groups);
+                stages, groups, groups);
+}
+
+static void put_first_attempt(Buffer *out, const AttentionKernelSpec *t) {
+  const GemmSchedule *s = t->schedule;
+  buffer_printf(out, "%sunsigned steps = (unsigned)(to - from + %u) / %uu;\n",
+                t->counters ? "" : "const ", s->n - 1, s->n);
+  if (t->counters)
+    buffer_puts(out, "bool again = false;\nunsigned done = 0;\n");
 }
 
 void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
@@ -383,15 +474,17 @@ void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
                 "ax_tma_prefetch(%s);\nax_tma_prefetch(%s);\n}\n",
                 t->first.query.tensor_map, t->first.key.tensor_map,
                 t->value.tensor_map);
-  attention_put_block_bounds(out, t);
-  buffer_printf(out,
-                "const int stage_terms = %u;\n"
-                "%sunsigned steps = (unsigned)(to - from + %u) / %uu;\n",
-                s->n, t->counters ? "" : "const ", s->n - 1, s->n);
+  attention_put_sizes(out, t);
+  buffer_printf(out, "const int stage_terms = %u;\n", s->n);
+  if (s->persistent) {
+    attention_put_tiles(out, t);
+  } else {
+    attention_put_block_tile(out, t);
+    attention_put_tile_bounds(out, t, true);
+    put_first_attempt(out, t);
+  }
   if (t->counters)
-    buffer_printf(out,
-                  "bool again = false;\nunsigned done = 0;\n"
-                  "unsigned *const repeat = (unsigned *)(memory + %uu);\n",
+    buffer_printf(out, "unsigned *const repeat = (unsigned *)(memory + %uu);\n",
                   r.repeat_offset);
   put_barriers(out, t, &r);
   buffer_puts(out, "if (thread < 128u) {\n");

@@ -247,6 +247,28 @@ void cuda_epilogue_shape(const Kernel *k, GemmPass *t) {
   s->tma_storable &= s->output_count > 0;
 }
 
+/* Row statistics are not stored by TMA. */
+void cuda_attention_stores(AttentionPass *t, const Kernel *k) {
+  AttentionShape *s = &t->shape;
+  TensorMap map;
+  s->tma_storable = true;
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &k->loops.at[j]->outputs.at[i];
+      uint32_t bytes = dtype_info[r->dtype].bytes;
+      if (!r->global_index)
+        continue;
+      s->output_count++;
+      s->max_output_bytes =
+          bytes > s->max_output_bytes ? bytes : s->max_output_bytes;
+      s->tma_storable &=
+          j >= t->pattern.pv_loop && (bytes == 2 || bytes == 4) &&
+          direct_output_from(k, t->pattern.pv_loop, r) != UINT32_MAX &&
+          attention_output_map(t, k->loops.at[j], r, &map);
+    }
+  s->tma_storable &= s->output_count > 0;
+}
+
 bool cuda_is_speculatable(const KernelOp *s) {
   switch (s->kind) {
   case KOP_CONST:
@@ -268,9 +290,10 @@ bool cuda_is_speculatable(const KernelOp *s) {
 
 bool cuda_epilogue_is_bounds_safe(const CudaWriter *w) {
   const Kernel *k = w->k;
-  for (uint32_t j = 0; j < k->loops.len; j++) {
+  const uint32_t first = w->s->attention ? w->s->attention->pattern.pv_loop : 0;
+  for (uint32_t j = first; j < k->loops.len; j++) {
     const LoopNest *loop = k->loops.at[j];
-    for (uint32_t i = 0; j && i < loop->ops.len; i++)
+    for (uint32_t i = 0; j > first && i < loop->ops.len; i++)
       if (!cuda_is_speculatable(&loop->ops.at[i]))
         return false;
     for (uint32_t i = 0; i < loop->outputs.len; i++) {
@@ -289,11 +312,16 @@ bool cuda_epilogue_is_bounds_safe(const CudaWriter *w) {
 static const char *output_tensor_map(CudaWriter *w, const LoopNest *loop,
                                      const LoopOutput *r) {
   const GemmPass *t = w->s->gemm;
+  const AttentionPass *attention = w->s->attention;
   TensorMap map;
-  if (!t || t->s.store != STORE_TMA || !gemm_pass_output_map(t, loop, r, &map))
+  if (t && t->s.store == STORE_TMA && gemm_pass_output_map(t, loop, r, &map))
+    tensor_map_set_output_box(&t->shape, &t->s, &map);
+  else if (attention && attention->s.store == STORE_TMA &&
+           attention_output_map(attention, loop, r, &map))
+    attention_set_output_box(attention, &map);
+  else
     return NULL;
   map.pointer_index = cuda_output_index(w, r);
-  gemm_pass_set_output_box(t, &map);
   return cuda_add_tensor_map(w, &map);
 }
 

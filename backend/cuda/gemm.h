@@ -182,6 +182,9 @@ uint32_t gemm_threads(const GemmSchedule *s);
 bool gemm_has_producer(const GemmSchedule *s);
 /* Threads that load operands. */
 uint32_t gemm_loader_threads(const GemmSchedule *s);
+/* Rows or columns of an operand that a block has in a stage: with pairs, half
+ * of the columns. */
+uint32_t gemm_tile_side(const GemmSchedule *s, bool b);
 /* The shared memory tile of an operand in one stage. */
 SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
                            bool b);

@@ -36,10 +36,15 @@ uint32_t gemm_loader_threads(const GemmSchedule *s) {
   return gemm_has_producer(s) ? PRODUCER_THREADS : gemm_threads(s);
 }
 
+uint32_t gemm_tile_side(const GemmSchedule *s, bool b) {
+  return b ? s->n / (1 + s->pair) : s->m;
+}
+
 SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
                            bool b) {
   const GemmSide *side = b ? &shape->b : &shape->a;
-  uint32_t tile_mn = b ? s->n : s->m, swizzle = b ? s->swizzle_b : s->swizzle_a;
+  uint32_t tile_mn = gemm_tile_side(s, b);
+  uint32_t swizzle = b ? s->swizzle_b : s->swizzle_a;
   bool mn_major = side->mn_major || s->mma_kind == MMA_KIND_FMA;
   return (SmemTile){
       .rows = mn_major ? s->k : tile_mn,

@@ -82,7 +82,7 @@ uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s) {
  * load and store. */
 static uint32_t loading_registers(const GemmShape *shape, const GemmSchedule *s,
                                   bool b) {
-  uint32_t copy = b ? s->copy_b : s->copy_a, tile_mn = b ? s->n : s->m;
+  uint32_t copy = b ? s->copy_b : s->copy_a, tile_mn = gemm_tile_side(s, b);
   uint32_t bytes = tile_mn * s->k * gemm_element_bytes(shape),
            each = copy ? copy : 16;
   uint32_t passes = bytes / each / gemm_threads(s) + 1;
@@ -209,14 +209,15 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
                            const GemmSchedule *s) {
   double bytes = gemm_element_bytes(shape), m = s->m, n = s->n, k = s->k;
   double math = 2 * m * n * k / math_rate(shape, gpu, s);
-  double copied = (m + n) * k * bytes, loaded = 0;
+  double columns = gemm_tile_side(s, true); /* in shared memory */
+  double copied = (m + columns) * k * bytes, loaded = 0;
   if (s->mma_kind == MMA_KIND_MMA_SYNC)
     loaded = (s->warps_n * m + s->warps_m * n) * k * bytes;
   if (s->mma_kind ==
       MMA_KIND_WGMMA) /* each wgmma reads its rows, and all columns */
     loaded = (m + m / WGMMA_M * n) * k * bytes;
   if (s->mma_kind == MMA_KIND_TCGEN05)
-    loaded = (m + n) * k * bytes;
+    loaded = (m + columns) * k * bytes;
   if (s->mma_kind == MMA_KIND_FMA) /* lanes of a warp share rows and columns */
     loaded = gemm_threads(s) / (double)WARP * k * bytes *
              (4.0 * s->thread_m + 8.0 * s->thread_n);
@@ -611,6 +612,7 @@ static void try_wgmma(ScheduleSearch *c) {
       }
 }
 
+/* Without pairs, which have not run on a GPU yet. */
 static void try_tcgen05(ScheduleSearch *c) {
   static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
   GemmSchedule s = {.mma_kind = MMA_KIND_TCGEN05,

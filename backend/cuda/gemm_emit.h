@@ -228,7 +228,8 @@ uint32_t gemm_k_offset(const GemmTiledCopy *s, uint32_t at);
 typedef struct TmaLoad {
   const SmemTile *tile;
   const GemmAxisGroup *batch;
-  bool b; /* uses stride_b */
+  bool b;    /* uses stride_b */
+  bool pair; /* the bytes complete in the first block of the pair */
   const char *smem_address, *tensor_map, *barrier;
   /* Multicast: the tile rows have this many parts, and the block loads part
    * multicast_part for the blocks of multicast_mask.  0: no multicast. */

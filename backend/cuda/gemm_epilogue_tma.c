@@ -186,6 +186,7 @@ static void put_store_stages(Buffer *out, const GemmKernelSpec *t,
   buffer_printf(out, ";\nconst int i = (int)(m0 + %s + box_row);\n(void)i;\n",
                 row);
   gemm_put_unravel(out, &t->m, "i");
+  buffer_puts(out, t->row_prologue ? t->row_prologue : "");
   buffer_printf(out,
                 "#pragma unroll\nfor (int z = 0; z < %u; z++) {\n"
                 "const unsigned box_column = z * %uu + ",

@@ -80,10 +80,13 @@ void gemm_pass_find_tensor_maps(GemmPass *t, const LoopNest *loop);
 /* Channels of a convolution whose k axis should be split into filter taps and
  * channels; 0: no such convolution. */
 int64_t gemm_pass_conv_channels(const LoopNest *loop);
-/* The tensor map of an output. */
+/* The tensor map of an output, without box; axes as above. */
+bool tensor_map_of_output(const LoopNest *loop, const LoopOutput *r,
+                          const AxisList axes[3], TensorMap *to);
 bool gemm_pass_output_map(const GemmPass *t, const LoopNest *loop,
                           const LoopOutput *r, TensorMap *to);
-void gemm_pass_set_output_box(const GemmPass *t, TensorMap *map);
+void tensor_map_set_output_box(const GemmShape *shape, const GemmSchedule *s,
+                               TensorMap *map);
 /* Sets the box of an operand from the schedule. */
 void gemm_pass_set_box(const GemmPass *t, bool b, TensorMap *map);
 

@@ -9,6 +9,12 @@
  * completes when the products of a tile are complete, and `drained` when all
  * epilogue warps have loaded the sums.
  *
+ * With pairs (cta_group::2), the first of two blocks issues the products of
+ * both, with 256 rows.  Each block has its own rows of the left operand and of
+ * the sums, and half of the columns of the right operand, which it loads.  The
+ * first block waits for the loads of both, and until both have drained an
+ * accumulator.
+ *
  * A product has 64 or 128 rows.  With 128 rows, a warp has 32 of them, which it
  * processes in two halves.  tcgen05.ld gives a thread the same elements of 16
  * rows as mma, so that the epilogues are those of other kernels. */
@@ -47,7 +53,7 @@ static uint32_t instruction_descriptor(const GemmKernelSpec *t,
   uint32_t f32 = 1, type = type_number(t->shape->a.dtype);
   return f32 << 4 | type << 7 | type << 10 | (uint32_t)r->a.mn_major << 15 |
          (uint32_t)r->b.mn_major << 16 | t->schedule->n >> 3 << 17 |
-         t->schedule->m >> 4 << 24;
+         (t->schedule->m << t->schedule->pair) >> 4 << 24;
 }
 
 /* The swizzles have other numbers than those of wgmma: 2 for 128 bytes, 4 for
@@ -68,27 +74,33 @@ static uint32_t address_offset(const GemmKernelSpec *t, const TmaPipeline *r) {
   return r->counts_offset + 2 * 8 * t->schedule->accumulators;
 }
 
+/* In the names of functions for pairs. */
+static const char *pair_word(const GemmSchedule *s) {
+  return s->pair ? "pair_" : "";
+}
+
 static void put_begin(Buffer *out, const GemmKernelSpec *t,
                       const TmaPipeline *r) {
   const GemmSchedule *s = t->schedule;
-  gemm_put_stage_barriers(out, r, gemm_cluster_size(s));
+  gemm_put_stage_barriers(out, r, s->pair ? 1 : gemm_cluster_size(s));
   buffer_printf(out,
                 "for (unsigned s = 0; s < %uu; s++) {\n"
                 "ax_mbarrier_init(shared + %uu + 8 * s, 1);\n"
-                "ax_mbarrier_init(shared + %uu + 8 * s, 4);\n}\n"
+                "ax_mbarrier_init(shared + %uu + 8 * s, %u);\n}\n"
                 "ax_fence_mbarrier_init();\n}\n",
                 s->accumulators, r->counts_offset,
-                r->counts_offset + 8 * s->accumulators);
-  buffer_printf(
-      out,
-      "const unsigned ready = shared + %uu, drained = ready + %uu;\n"
-      "if (ax_warp() == 2) {\n"
-      "ax_tmem_alloc(shared + %uu, %u);\nax_tmem_permit();\n}\n%sax_sync();\n"
-      "const unsigned tensor = *(const unsigned *)(memory + %uu);\n",
-      r->counts_offset, 8 * s->accumulators, address_offset(t, r),
-      gemm_tmem_columns(s),
-      gemm_cluster_size(s) > 1 ? "ax_cluster_begin();\n" : "",
-      address_offset(t, r));
+                r->counts_offset + 8 * s->accumulators,
+                EPILOGUE_THREADS / WARP_LANES << s->pair);
+  buffer_printf(out,
+                "const unsigned ready = shared + %uu, drained = ready + %uu;\n"
+                "if (ax_warp() == 2) {\n"
+                "ax_tmem_%salloc(shared + %uu, %u);\nax_tmem_%spermit();\n}\n%s"
+                "ax_sync();\n"
+                "const unsigned tensor = *(const unsigned *)(memory + %uu);\n",
+                r->counts_offset, 8 * s->accumulators, pair_word(s),
+                address_offset(t, r), gemm_tmem_columns(s), pair_word(s),
+                gemm_cluster_size(s) > 1 ? "ax_cluster_begin();\n" : "",
+                address_offset(t, r));
 }
 
 /* The loads of all tiles precede a fence (put_half).  The block has waited for
@@ -97,8 +109,8 @@ static void put_end(Buffer *out, const GemmKernelSpec *t) {
   buffer_printf(out,
                 "ax_sync_warp();\nax_sync();\n"
                 "if (ax_warp() == 2) {\nax_tcgen05_fence_after();\n"
-                "ax_tmem_free(tensor, %u);\n}\n",
-                gemm_tmem_columns(t->schedule));
+                "ax_tmem_%sfree(tensor, %u);\n}\n",
+                pair_word(t->schedule), gemm_tmem_columns(t->schedule));
 }
 
 /* Declares the accumulator of a tile, and the parity of its use. */
@@ -114,18 +126,31 @@ static void put_accumulator(Buffer *out, const GemmSchedule *s) {
 /* All blocks of the cluster are told, since they are in lockstep. */
 static void put_stage_release(Buffer *out, const GemmKernelSpec *t) {
   uint32_t blocks = gemm_cluster_size(t->schedule);
-  if (blocks > 1)
+  if (t->schedule->pair)
+    buffer_puts(out, "ax_tcgen05_pair_commit(empty + 8 * stage, 3u);\n");
+  else if (blocks > 1)
     buffer_printf(out, "ax_tcgen05_commit_cast(empty + 8 * stage, %uu);\n",
                   (1u << blocks) - 1);
   else
     buffer_puts(out, "ax_tcgen05_commit(empty + 8 * stage);\n");
 }
 
+/* Waits until all accumulators are drained: the other block of the pair arrives
+ * in the shared memory of this one. */
+static void put_products_end(Buffer *out, const GemmSchedule *s) {
+  buffer_printf(out,
+                "for (unsigned end = turn + %uu; turn < end; turn++)\n"
+                "ax_mbarrier_wait(drained + 8 * (turn %% %uu), "
+                "(turn / %uu & 1) ^ 1);\n",
+                s->accumulators, s->accumulators, s->accumulators);
+}
+
 /* The products need the steps of a tile, not its coordinates. */
 static void put_products(Buffer *out, const GemmKernelSpec *t,
                          const TmaPipeline *r) {
   const GemmSchedule *s = t->schedule;
-  buffer_puts(out, "if (ax_warp() == 1 && ax_elect()) {\n");
+  buffer_printf(out, "if (%sax_warp() == 1 && ax_elect()) {\n",
+                s->pair ? "rank == 0 && " : "");
   put_smem_descriptor(out, &r->a, "a_first", 0);
   put_smem_descriptor(out, &r->b, "b_first", r->a.stage_bytes);
   buffer_puts(out, "unsigned round = 0, turn = 0;\n");
@@ -149,13 +174,19 @@ static void put_products(Buffer *out, const GemmKernelSpec *t,
                 r->stages, r->stages, r->stage_bytes, r->stage_bytes);
   for (uint32_t k = 0; k < s->k; k += gemm_instruction_k(t->shape, s))
     buffer_printf(out,
-                  "ax_tcgen05_mma_%s(tensor + slot * %uu, a_stage + %u, "
+                  "ax_tcgen05_%smma_%s(tensor + slot * %uu, a_stage + %u, "
                   "b_stage + %u, 0x%xu, %s);\n",
-                  instruction_kind(t->shape->a.dtype), s->n,
+                  pair_word(s), instruction_kind(t->shape->a.dtype), s->n,
                   gemm_k_offset(&r->a, k) >> 4, gemm_k_offset(&r->b, k) >> 4,
                   instruction_descriptor(t, r), k ? "true" : "step != from");
   put_stage_release(out, t);
-  buffer_puts(out, "}\nax_tcgen05_commit(ready + 8 * slot);\n}\n}\n");
+  if (s->pair) {
+    buffer_puts(out, "}\nax_tcgen05_pair_commit(ready + 8 * slot, 3u);\n}\n");
+    put_products_end(out, s);
+    buffer_puts(out, "}\n");
+  } else {
+    buffer_puts(out, "}\nax_tcgen05_commit(ready + 8 * slot);\n}\n}\n");
+  }
 }
 
 /* ---- epilogue ---- */
@@ -207,9 +238,11 @@ static void put_half(Buffer *out, const GemmKernelSpec *t, const StreamK *k,
   buffer_puts(out, "{\n");
   put_sums(out, s, half);
   if (half + 1 == halves)
-    buffer_puts(out, "ax_tcgen05_fence_before();\nax_sync_warp();\n"
-                     "if (lane == 0)\nax_mbarrier_arrive(drained + 8 * slot);"
-                     "\n");
+    buffer_printf(out,
+                  "ax_tcgen05_fence_before();\nax_sync_warp();\n"
+                  "if (lane == 0)\nax_mbarrier_arrive%s(drained + 8 * slot%s);"
+                  "\n",
+                  s->pair ? "_at" : "", s->pair ? ", 0" : "");
   if (s->stream) {
     buffer_puts(out, "if (last) {\n");
     gemm_put_stream_k_sums(out, t, k, half);

@@ -132,7 +132,7 @@ void gemm_put_stage_barriers(Buffer *out, const TmaPipeline *r,
 /* Blocks that receive the same multicast; 0: no multicast. */
 static uint32_t multicast_count(const GemmSchedule *s, bool b) {
   uint32_t multicast = b ? s->cluster_m : s->cluster_n;
-  return multicast > 1 ? multicast : 0;
+  return multicast > 1 && !s->pair ? multicast : 0;
 }
 
 /* One TMA box per panel of the tile. */
@@ -144,7 +144,10 @@ void gemm_put_tma_load(Buffer *out, const TmaLoad *b) {
     axes += gemm_stride(&b->batch->axes[j], b->b) != NULL;
   for (uint32_t from = 0; from < t->columns; from += each) {
     buffer_printf(out, "ax_tma_%s_%ud(%s + %uu",
-                  b->multicast_parts ? "cast" : "load", axes, b->smem_address,
+                  b->pair              ? "pair"
+                  : b->multicast_parts ? "cast"
+                                       : "load",
+                  axes, b->smem_address,
                   from / each * t->rows * t->panel_bytes);
     if (b->multicast_parts)
       buffer_printf(out, " + %s * %uu", b->multicast_part,
@@ -180,7 +183,7 @@ static void put_im2col_load(Buffer *out, const GemmTiledCopy *s, const char *at,
  * column share the right operand. */
 static void put_operand_tma_load(Buffer *out, const GemmKernelSpec *t,
                                  const GemmTiledCopy *s, const char *at) {
-  char terms[40], rows[16], part[24], blocks[40];
+  char terms[40], rows[40], part[24], blocks[40];
   uint32_t m = t->schedule->cluster_m, n = t->schedule->cluster_n, mask = 0;
   GemmAxisGroup batch_axes = t->batch;
   snprintf(terms, sizeof terms, "(int)(step%s * %uu)",
@@ -192,6 +195,9 @@ static void put_operand_tma_load(Buffer *out, const GemmKernelSpec *t,
     return;
   }
   snprintf(rows, sizeof rows, "(int)%c0", s->b ? 'n' : 'm');
+  if (s->b && t->schedule->pair)
+    snprintf(rows, sizeof rows, "(int)(n0 + rank * %uu)",
+             gemm_tile_side(t->schedule, true));
   for (uint32_t j = 0; j < (s->b ? m : n); j++)
     mask |= 1u << (s->b ? j : j * m);
   snprintf(part, sizeof part, "rank %c %uu", s->b ? '%' : '/', m);
@@ -203,6 +209,7 @@ static void put_operand_tma_load(Buffer *out, const GemmKernelSpec *t,
       out, &(TmaLoad){.tile = &s->tile,
                       .batch = &batch_axes,
                       .b = s->b,
+                      .pair = t->schedule->pair,
                       .smem_address = at,
                       .tensor_map = s->operand->tensor_map,
                       .barrier = "full + 8 * stage",
@@ -221,7 +228,10 @@ static void put_stage_tma_loads(Buffer *out, const GemmKernelSpec *t,
   snprintf(smem_b, sizeof smem_b, "into + %uu", r->a.stage_bytes);
   bytes += r->a.copy_bytes ? (uint32_t)smem_tile_bytes(&r->a.tile) : 0;
   bytes += r->b.copy_bytes ? (uint32_t)smem_tile_bytes(&r->b.tile) : 0;
-  buffer_printf(out, "ax_mbarrier_expect(full + 8 * stage, %u);\n", bytes);
+  if (t->schedule->pair) /* the first block waits for both */
+    buffer_puts(out, "if (rank == 0)\n");
+  buffer_printf(out, "ax_mbarrier_expect(full + 8 * stage, %u);\n",
+                bytes * (1 + t->schedule->pair));
   if (r->a.copy_bytes)
     put_operand_tma_load(out, t, &r->a, "into");
   if (r->b.copy_bytes)

@@ -12,6 +12,7 @@ enum {
   MMA_M = 16,
   WGMMA_M = 64,
   TCGEN05_MAX_M = 128,
+  PAIR_N_MULTIPLE = 64,
   TMA_N_MULTIPLE = 32,
   TMA_STAGE_ROW_BYTES = 128, /* k extent of a stage */
   MAX_ACCUMULATORS = 2,
@@ -254,6 +255,26 @@ static bool check_producer(const GemmShape *shape, const GemmSchedule *s,
   return check_store(shape, s, why) && check_cluster(shape, s, why);
 }
 
+static bool check_pair(const GemmShape *shape, const GemmSchedule *s,
+                       Buffer *why) {
+  if (s->pair > 1)
+    return gemm_refuse(why, "pair=%u: it must be 0 or 1", s->pair);
+  if (!s->pair)
+    return true;
+  if (shape->im2col)
+    return gemm_refuse(why, "pair=1 multiplies no images: write pair=0");
+  if (s->m != TCGEN05_MAX_M || s->n % PAIR_N_MULTIPLE)
+    return gemm_refuse(why,
+                       "m=%u n=%u: pair=1 needs m=%u, and n a multiple of %u",
+                       s->m, s->n, TCGEN05_MAX_M, PAIR_N_MULTIPLE);
+  if (s->cluster_m != 2 || s->cluster_n != 1)
+    return gemm_refuse(why,
+                       "cluster_m=%u cluster_n=%u: pair=1 needs cluster_m=2 "
+                       "cluster_n=1",
+                       s->cluster_m, s->cluster_n);
+  return !s->stream || gemm_refuse(why, "pair=1 needs stream=0");
+}
+
 static bool check_tcgen05(const GemmShape *shape, const GpuSpec *gpu,
                           const GemmSchedule *s, Buffer *why) {
   const char *refusal = gemm_tcgen05_refusal(shape, gpu);
@@ -268,7 +289,9 @@ static bool check_tcgen05(const GemmShape *shape, const GpuSpec *gpu,
   if (!s->accumulators || s->accumulators > MAX_ACCUMULATORS)
     return gemm_refuse(why, "accumulators=%u: it must be 1 or %u",
                        s->accumulators, MAX_ACCUMULATORS);
-  return s->persistent || gemm_refuse(why, "way=tcgen05 needs persistent=1");
+  if (!s->persistent)
+    return gemm_refuse(why, "way=tcgen05 needs persistent=1");
+  return check_pair(shape, s, why);
 }
 
 static bool check_groups(const GemmSchedule *s, Buffer *why) {

@@ -130,6 +130,9 @@ bool intrinsics_write(Buffer *out, const char *source);
  *                       im2col, 3d to 5d: cuTensorMapEncodeIm2col
  *   void ax_tma_cast_2d(unsigned to, const ax_tensor_map *, unsigned bar,
  *                       unsigned blocks, int c0, int c1)  multicast
+ *   void ax_tma_pair_2d(unsigned to, const ax_tensor_map *, unsigned bar,
+ *                       int c0, int c1)   sm_100a: the mbarrier is in the first
+ *                       block of the pair
  *   void ax_tma_store_2d(const ax_tensor_map *, unsigned from, int c0, int c1)
  *   void ax_bulk_load(unsigned to, const void *from, unsigned bytes,
  *                     unsigned bar), ax_bulk_store(void *to, unsigned from,
@@ -163,6 +166,12 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   void ax_tcgen05_commit(unsigned bar)  arrives after the thread's products
  *   void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks)
  *   void ax_tcgen05_fence_before(), ax_tcgen05_fence_after()
+ * Pairs of blocks, which differ in the last bit of their ranks (sm_100a).  A
+ * kernel that has one of these has none of the above but loads and fences.
+ *   ax_tmem_pair_alloc, ax_tmem_pair_permit, ax_tmem_pair_free   by both
+ *   ax_tcgen05_pair_mma_f16, ..._tf32, ..._f8   by the first block; each has
+ *                                half of the rows and of the columns of b
+ *   void ax_tcgen05_pair_commit(unsigned bar, unsigned blocks)
  */
 
 #endif

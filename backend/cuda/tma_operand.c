@@ -114,11 +114,16 @@ bool tensor_map_of_load(const LoopNest *loop, const KernelOp *read,
   return read && tensor_map_at(loop, read->address, read->dtype, axes, to);
 }
 
+bool tensor_map_of_output(const LoopNest *loop, const LoopOutput *r,
+                          const AxisList axes[3], TensorMap *to) {
+  return tensor_map_at(loop, r->global_index, r->dtype, axes, to);
+}
+
 bool gemm_pass_output_map(const GemmPass *t, const LoopNest *loop,
                           const LoopOutput *r, TensorMap *to) {
   const AxisList axes[] = {
       {t->n_count, t->n}, {t->m_count, t->m}, {t->batch_count, t->batch}};
-  return tensor_map_at(loop, r->global_index, r->dtype, axes, to);
+  return tensor_map_of_output(loop, r, axes, to);
 }
 
 /* The tensor map of A, or of B.  Its k axis consists of all k axes, or with
@@ -345,9 +350,10 @@ void gemm_pass_set_box(const GemmPass *t, bool b, TensorMap *map) {
   map->box[1] = box[1];
 }
 
-void gemm_pass_set_output_box(const GemmPass *t, TensorMap *map) {
+void tensor_map_set_output_box(const GemmShape *shape, const GemmSchedule *s,
+                               TensorMap *map) {
   uint32_t box[2];
-  gemm_tma_store_box(&t->shape, &t->s, map->dtype, box, &map->swizzle);
+  gemm_tma_store_box(shape, s, map->dtype, box, &map->swizzle);
   map->box[0] = box[0];
   map->box[1] = box[1];
 }

@@ -53,9 +53,16 @@ FEW_ROWS = [("as chosen", "")] + [
     ("128x64 two groups stages=7", "way=wgmma m=128 n=64 warps_m=2 pingpong=0 "
      "stages=7 persistent=1 stream=0 cluster_m=1 cluster_n=1 " + STORE)]
 ATTENTION = [("as chosen", "")] + [
-    (f"m={64 * w} n={n} stages={s}",
-     f"way=wgmma copy=engine m={64 * w} warps_m={w} n={n} stages={s}")
-    for w in (2, 3) for n in (64, 80, 96, 128, 160, 176) for s in (2,)]
+    (f"m={64 * w} n={n} stages={s} persistent={p}",
+     f"way=wgmma copy=engine m={64 * w} warps_m={w} n={n} stages={s} "
+     f"persistent={p}")
+    for w in (2, 3) for n in (64, 80, 96, 128, 160, 176) for s in (2,)
+    for p in (0, 1)] + [
+    (f"m={64 * w} n=128 stages=2 {store}",
+     f"way=wgmma copy=engine m={64 * w} warps_m={w} n=128 stages=2 {store}")
+    for w in (2, 3) for store in ("store=shared waiting=0",
+                                  "store=engine waiting=1",
+                                  "store=engine waiting=2")]
 NAMES = ["gemm 4096x4096x4096", "gemm 8192x8192x8192", "gemm 2048x4096x4096",
          "gemm 64x10240x8192", "gemm 128x8192x8192", "gemm 128x4096x14336",
          "gelu 8192x8192x8192", "residual 4096x4096x4096",

@@ -1058,6 +1058,51 @@ KERNEL(tensor_commit_unseen) {
     ax_tcgen05_commit(TENSOR_BAR);
   TENSOR_END();
 }
+#define PAIR_BF16 0x10020490u /* 256 rows */
+#define PAIR_BEGIN()                        \
+  TENSOR_MATRICES();                        \
+  (void)d;                                  \
+  if (ax_warp() == 0)                       \
+    ax_tmem_pair_alloc(TENSOR_PLACE, 32);   \
+  ax_fence_async();                         \
+  ax_tcgen05_fence_before();                \
+  ax_cluster_sync();                        \
+  ax_tcgen05_fence_after();                 \
+  TENSOR_ADDRESS()
+KERNEL(pair_second) {
+  PAIR_BEGIN();
+  if (T == 0 && ax_cluster_rank() == 1)
+    ax_tcgen05_pair_mma_f16(to, x, y, PAIR_BF16, false);
+}
+KERNEL(pair_rows) {
+  PAIR_BEGIN();
+  if (T == 0 && ax_cluster_rank() == 0)
+    ax_tcgen05_pair_mma_f16(to, x, y, TENSOR_BF16, false);
+}
+KERNEL(pair_mixed) {
+  PAIR_BEGIN();
+  if (T == 0)
+    ax_tcgen05_mma_f16(to, x, y, TENSOR_BF16, false);
+}
+KERNEL(pair_alone) {
+  TENSOR_MATRICES();
+  (void)d, (void)x, (void)y;
+  if (ax_warp() == 0)
+    ax_tmem_pair_alloc(TENSOR_PLACE, 32);
+}
+/* The second block has no columns of its own. */
+KERNEL(pair_half_allocated) {
+  TENSOR_MATRICES();
+  (void)d, (void)x, (void)y;
+  if (ax_warp() == 0 && ax_cluster_rank() == 0) {
+    ax_tmem_pair_alloc(TENSOR_PLACE, 32);
+    ax_sync_warp();
+    ax_tcgen05_fence_after();
+    TENSOR_ADDRESS();
+    ax_tmem_pair_free(to, 32);
+  }
+  ax_cluster_sync();
+}
 
 /* ---- registers ---- */
 
@@ -1132,8 +1177,10 @@ KERNEL(last_sums) { /* the last block adds what all have written */
   if (T == 0)
     *last = atomicAdd(count, 1u);
   ax_sync();
-  if (*last == gridDim.x - 1)
+  if (*last == gridDim.x - 1) {
+    __threadfence();
     a.out[128 + T] = a.out[0] + a.out[1] + a.out[2];
+  }
 }
 KERNEL(last_sums_one) { /* one thread of each block writes */
   unsigned *count = (unsigned *)(a.out + 256);
@@ -1142,10 +1189,20 @@ KERNEL(last_sums_one) { /* one thread of each block writes */
     a.out[blockIdx.x] = (float)blockIdx.x;
     __threadfence();
     *last = atomicAdd(count, 1u);
+    __threadfence();
   }
   ax_sync();
   if (*last == gridDim.x - 1)
     a.out[128 + T] = a.out[0] + a.out[1] + a.out[2];
+}
+KERNEL(last_cached) { /* L1 may have an old value */
+  unsigned *count = (unsigned *)(a.out + 256);
+  if (T == 0) {
+    a.out[blockIdx.x] = (float)blockIdx.x;
+    __threadfence();
+    if (atomicAdd(count, 1u) == gridDim.x - 1)
+      a.out[128 + T] = a.out[0] + a.out[1] + a.out[2];
+  }
 }
 KERNEL(last_unfenced) {
   unsigned *count = (unsigned *)(a.out + 256);

@@ -18,7 +18,7 @@ static const char attention_arguments[] =
     "int64_t a_batch, a_head, a_m, b_batch, b_head, b_n;\n"
     "int64_t v_batch, v_head, v_n, c_batch, c_head, c_m;\n"
     "float scale;\nunsigned *counters;\nax_tensor_map map_a, map_b, "
-    "map_v;\n};\n";
+    "map_v, map_c;\n};\n";
 
 typedef enum AttentionKind {
   ATTENTION_PLAIN,
@@ -114,6 +114,9 @@ static AttentionShape attention_case_shape(const AttentionCase *c, double m,
   s.score_ops = 3;
   s.epilogue_bytes = dtype_info[c->out].bytes;
   s.store_align_bytes = c->align;
+  s.tma_storable = c->align >= 16;
+  s.output_count = 1;
+  s.max_output_bytes = dtype_info[c->out].bytes;
   return s;
 }
 
@@ -169,7 +172,9 @@ static void attention_case_text(const AttentionCase *c,
       (GemmOperand){.pointer = "args.v",
                     .tensor_map = "&args.map_v",
                     .put_value = c->computed ? attention_case_value : NULL};
-  t.outputs[0] = (GemmOutput){.pointer = "args.c", .dtype = c->out};
+  t.outputs[0] = (GemmOutput){
+      .pointer = "args.c", .dtype = c->out, .tensor_map = "&args.map_c"};
+  t.epilogue_out_of_bounds_safe = c->kind == ATTENTION_PLAIN;
   t.outputs[0].strides[0] = "args.c_batch";
   t.outputs[0].strides[1] = "args.c_head * args.groups";
   t.outputs[0].strides[2] = "args.c_head";

@@ -166,18 +166,33 @@ static void test_fields(void **state) {
   to = s;
   assert_true(attention_override(&shape, &gpu, text.text, &to, &why));
   assert_memory_equal(&to, &s, sizeof s);
+  /* fields that a new way, or a new kind of stores, does not have */
+  to.persistent = to.store_stages = 1;
+  to.store = STORE_TMA;
+  GemmSchedule engine = to;
+  assert_true(attention_override(&shape, &gpu, "store=shared", &to, &why));
+  assert_true(to.store == STORE_SHARED && !to.store_stages && to.persistent);
+  to = engine;
+  assert_true(attention_override(
+      &shape, &gpu, "way=mma copy=async m=64 warps_m=4 n=32", &to, &why));
+  assert_true(to.store == STORE_SHARED && !to.store_stages && !to.persistent);
   static const Refusal refused[] = {
       {"flight=1", "attention has no field flight"},
       {"raster=8", "attention has no field raster"},
       {"cluster_m=2", "attention has no field cluster_m"},
       {"split=2", "attention has no field split"},
-      {"waiting=1", "attention has no field waiting"},
       {"way=fma", "attention has way=mma and way=wgmma only"},
       {"way=tcgen05", "attention has way=mma and way=wgmma only"},
       {"k=32", "k=32: a tile has the whole head dimension, 50, as a multiple "
                "of 16: write k=64"},
-      {"store=engine", "attention stores its results through shared memory "
-                       "only: write store=shared"},
+      {"store=direct", "attention stores its results through shared memory or "
+                       "by TMA: write store=shared"},
+      {"way=mma copy=async warps_m=4 m=64 store=engine waiting=1",
+       "store=engine needs way=wgmma: write store=shared"},
+      {"store=shared waiting=1", "waiting=1 needs store=engine: leave waiting "
+                                 "out, or write waiting=0"},
+      {"store=engine waiting=5",
+       "waiting=5: with store=engine, it must be 1 to 4"},
       {"warps_n=2", "warps_n=2: attention has warps along the rows only, so "
                     "warps_n must be 1"},
       {"warps_m=4", "warps_m=4: with way=wgmma, it must be 1 to 3"},
@@ -198,11 +213,14 @@ static void test_fields(void **state) {
       {"stages=1", "stages=1: it must be from 2 to 8"},
       {"stages=9", "stages=9: it must be from 2 to 8"},
       {"m=64 warps_m=1 n=192 stages=8",
-       "m=64 n=192 k=64 stages=8: a block uses 411920 bytes of shared memory, "
+       "m=64 n=192 k=64 stages=8: a block uses 401680 bytes of shared memory, "
        "and it can use 232448: write stages=4"},
       {"m=192 warps_m=3 n=256 stages=2",
        "m=192 n=256 k=64 stages=2: a thread uses some 256 registers, and it "
        "can use 160: write n=128"},
+      {"persistent=2", "persistent=2: it must be 0 or 1"},
+      {"way=mma copy=async warps_m=4 m=64 persistent=1",
+       "persistent=1 needs way=wgmma: write persistent=0"},
       {"blocks=2", "blocks=2: with these fields it is blocks=1; blocks follows "
                    "from the others, so leave it out"},
   };
@@ -244,8 +262,9 @@ static void test_wgmma_refused(void **state) {
                            "these scores have two: use way=mma"});
 }
 
+/* fields: in place of the chosen ones; or "". */
 static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
-                    double size) {
+                    double size, const char *fields) {
   AttentionShape shape = attention_case_shape(c, size, size, 32);
   GpuSpec gpu;
   GemmSchedule s;
@@ -254,6 +273,8 @@ static void compile(const Nvrtc *n, const AttentionCase *c, const char *arch,
   assert_true(gpu_spec(arch, &gpu));
   if (!attention_choose(&shape, &gpu, &s, &seconds))
     return;
+  if (!attention_override(&shape, &gpu, fields, &s, &what))
+    fail_msg("%s: %s", fields, what.text);
   gemm_schedule_print(&what, &s);
   buffer_puts(&text, attention_arguments);
   attention_case_text(c, &shape, &s, "attention", &text);
@@ -279,16 +300,44 @@ static void test_compile(void **state) {
                          .align = g % 3 == 2 && j ? 4 : 16,
                          .computed = g % 3 == 1 && j,
                          .counts = kinds[(g + j) % 5] == ATTENTION_CAUSAL};
-      compile(n, &c, cuda_archs[g], j ? 300 : 4096);
+      compile(n, &c, cuda_archs[g], j ? 300 : 4096, "");
     }
+}
+
+/* Tiles that use nearly all registers, or all shared memory. */
+static void test_compile_persistent(void **state) {
+  (void)state;
+  static const struct {
+    AttentionCase c;
+    const char *fields;
+  } cases[] = {
+      {{DT_BF16, DT_BF16, ATTENTION_CAUSAL, 128, 128, 16, .counts = true},
+       "way=wgmma m=128 warps_m=2 n=128 persistent=1 store=engine waiting=1"},
+      {{DT_BF16, DT_F32, ATTENTION_CAUSAL, 64, 64, 16, .counts = true},
+       "way=wgmma m=192 warps_m=3 n=96 persistent=1 store=shared"},
+      {{DT_F16, DT_F16, ATTENTION_PLAIN, 64, 64, 16, .counts = false},
+       "way=wgmma m=192 warps_m=3 n=112 persistent=1 store=engine waiting=2"},
+      {{DT_F16, DT_F16, ATTENTION_PLAIN, 64, 64, 16, .counts = false},
+       "way=wgmma m=192 warps_m=3 n=128 persistent=0 store=engine waiting=2"},
+      {{DT_BF16, DT_BF16, ATTENTION_PLAIN, 128, 128, 16, .counts = false},
+       "way=wgmma m=128 warps_m=2 n=176 stages=2 persistent=0 store=engine "
+       "waiting=1"},
+  };
+  const Nvrtc *n = cuda_compiler();
+  for (size_t j = 0; j < ARRAY_LEN(cases); j++)
+    compile(n, &cases[j].c, "sm_90a", 4096, cases[j].fields);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choose),   cmocka_unit_test(test_again),
-      cmocka_unit_test(test_wide),     cmocka_unit_test(test_fields),
-      cmocka_unit_test(test_counting), cmocka_unit_test(test_wgmma_refused),
+      cmocka_unit_test(test_choose),
+      cmocka_unit_test(test_again),
+      cmocka_unit_test(test_wide),
+      cmocka_unit_test(test_fields),
+      cmocka_unit_test(test_counting),
+      cmocka_unit_test(test_wgmma_refused),
       cmocka_unit_test(test_compile),
+      cmocka_unit_test(test_compile_persistent),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,7 @@ static void test_change(void **state) {
       /* fields of other kernels */
       {"way=mma stream=1", "stream needs way=wgmma or way=tcgen05"},
       {"way=mma persistent=1", "persistent needs way=wgmma or way=tcgen05"},
+      {"way=mma pair=1", "pair needs way=tcgen05"},
       {"way=mma cluster_m=2", "cluster_m needs way=wgmma or way=tcgen05"},
       {"way=mma cluster_m=0", "cluster_m needs way=wgmma or way=tcgen05"},
       {"accumulators=2", "accumulators needs way=tcgen05"},
@@ -235,6 +236,14 @@ static void test_change_tensor(void **state) {
       {"accumulators=3", "accumulators=3: it must be 1 or 2"},
       {"accumulators=0", "accumulators=0: it must be 1 or 2"},
       {"persistent=0", "way=tcgen05 needs persistent=1"},
+      {"pair=2", "pair=2: it must be 0 or 1"},
+      {"pair=1 m=64 cluster_m=2 cluster_n=1",
+       "m=64 n=256: pair=1 needs m=128, and n a multiple of 64"},
+      {"pair=1 n=96 cluster_m=2 cluster_n=1",
+       "m=128 n=96: pair=1 needs m=128, and n a multiple of 64"},
+      {"pair=1 cluster_m=1 cluster_n=2",
+       "cluster_m=1 cluster_n=2: pair=1 needs cluster_m=2 cluster_n=1"},
+      {"pair=1 cluster_m=2 cluster_n=1 stream=1", "pair=1 needs stream=0"},
       {"stages=9", "m=128 n=256 k=64 stages=9: a block uses 453632 bytes of "
                    "shared memory, and it can use 232448: write stages=4"},
       {"way=wgmma", "way=wgmma needs the architecture sm_90a"},
@@ -452,6 +461,8 @@ static void test_compile(void **state) {
     }
 }
 
+#define PAIR "pair=1 cluster_m=2 cluster_n=1 stream=0"
+
 /* Products into tensor memory of each type, with the largest tiles. */
 static void test_compile_tensor(void **state) {
   (void)state;
@@ -475,6 +486,13 @@ static void test_compile_tensor(void **state) {
        "way=tcgen05 m=128 n=256 stream=1 store=engine waiting=1 stages=4"},
       {{DT_F16, DT_F32, DT_F32, .align = 16},
        "way=tcgen05 m=64 n=96 stream=1 store=shared waiting=0 cluster_m=2"},
+      {{DT_BF16, DT_F32, DT_BF16, .bias = true, .align = 16},
+       "way=tcgen05 m=128 n=256 store=engine waiting=2 stages=5 " PAIR},
+      {{DT_F16, DT_F32, DT_F32, .a_transposed = true, .b_transposed = true,
+        .align = 16},
+       "way=tcgen05 m=128 n=128 store=shared waiting=0 " PAIR},
+      {{DT_F8_E4M3, DT_F32, DT_BF16, .align = 16},
+       "way=tcgen05 m=128 n=192 accumulators=1 " PAIR},
   };
   for (size_t j = 0; j < ARRAY_LEN(cases); j++)
     compile(n, &cases[j].c, "sm_100a", 4096, cases[j].fields);

@@ -9,6 +9,7 @@
 #define SMALL "m=32 n=32 k=32 warps_m=2 warps_n=1 stages=3; "
 #define GROUPS "m=128 n=32 k=64 warps_m=2 stages=3; "
 #define TENSOR "n=32 k=64 warps_m=1 stages=3; "
+#define PAIR "pair=1 cluster_m=2 cluster_n=1 stream=0"
 
 static const GemmRun kinds[] = {
     {"sm_80", {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true}, SMALL, 1},
@@ -110,6 +111,23 @@ static const GemmRun kinds[] = {
      {DT_F8_E5M2, DT_F32, DT_F32, .align = 16},
      TENSOR "m=128 k=128 store=shared accumulators=1 cluster_m=1 cluster_n=1",
      0},
+    {"sm_100a",
+     {DT_BF16, DT_F32, DT_BF16, .align = 16, .bias = true},
+     TENSOR "m=128 n=64 store=engine waiting=2 accumulators=2 " PAIR,
+     0},
+    {"sm_100a",
+     {DT_F16, DT_F32, DT_F32, .a_transposed = 1, .b_transposed = 1,
+      .align = 16},
+     TENSOR "m=128 n=128 store=shared accumulators=1 " PAIR,
+     0},
+    {"sm_100a",
+     {DT_F32, DT_F32, DT_F16, .tf32 = 1, .align = 16},
+     TENSOR "m=128 n=64 k=32 store=shared accumulators=2 " PAIR,
+     0},
+    {"sm_100a",
+     {DT_F8_E4M3, DT_F32, DT_BF16, .align = 16},
+     TENSOR "m=128 n=128 k=128 store=engine waiting=1 accumulators=1 " PAIR,
+     0},
 };
 
 static const Sizes sizes[] = {
@@ -163,7 +181,7 @@ typedef struct AttentionArguments {
   float scale;
   unsigned *counters;
   _Alignas(64) char map_a[MAP_BYTES];
-  char map_b[MAP_BYTES], map_v[MAP_BYTES];
+  char map_b[MAP_BYTES], map_v[MAP_BYTES], map_c[MAP_BYTES];
 } AttentionArguments;
 
 typedef struct AttentionKindOf {
@@ -196,6 +214,38 @@ static const AttentionKindOf attentions[] = {
      0},
 };
 
+/* Two blocks compute all tiles of the persistent ones. */
+static const AttentionKindOf persistent_attentions[] = {
+    {"sm_90a",
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 64, 32, 16, .counts = true},
+     "m=64 warps_m=1 n=32 stages=2 persistent=1",
+     0},
+    {"sm_90a",
+     {DT_F16, DT_F16, ATTENTION_WINDOW, 16, 32, 16, .counts = true},
+     "m=128 warps_m=2 n=32 stages=3 persistent=1",
+     0},
+    {"sm_90a",
+     {DT_BF16, DT_BF16, ATTENTION_PLAIN, 32, 64, 16, .counts = false},
+     "m=128 warps_m=2 n=64 stages=2 persistent=1",
+     0},
+    {"sm_90a",
+     {DT_F16, DT_F16, ATTENTION_CAUSAL, 64, 32, 16, .counts = false},
+     "m=192 warps_m=3 n=32 stages=2 persistent=1",
+     0},
+    {"sm_90a",
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 32, 72, 16, .counts = true},
+     "m=128 warps_m=2 n=32 stages=2 persistent=1 store=engine waiting=2",
+     0},
+    {"sm_90a",
+     {DT_F16, DT_F32, ATTENTION_PLAIN, 16, 32, 16, .counts = false},
+     "m=64 warps_m=1 n=64 stages=2 persistent=1 store=engine waiting=1",
+     0},
+    {"sm_90a",
+     {DT_BF16, DT_BF16, ATTENTION_CAUSAL, 64, 40, 16, .counts = true},
+     "m=128 warps_m=2 n=32 stages=2 store=engine waiting=1",
+     0},
+};
+
 /* The blocks of a head find values that are not finite. */
 static const AttentionKindOf counting_attentions[] = {
     {"sm_90a",
@@ -207,6 +257,8 @@ static const AttentionKindOf counting_attentions[] = {
      "m=128 warps_m=2 n=32 stages=3",
      0},
 };
+
+enum { PERSISTENT_BLOCKS = 2 };
 
 typedef struct AttentionMade {
   AttentionShape shape;
@@ -299,14 +351,14 @@ static void check_row(const AttentionArguments *g, const AttentionCase *c,
   free(w);
 }
 
-static void map_one(void *to, const void *at, const uint32_t box[2],
-                    uint32_t number, uint32_t rank, const int64_t *size_,
-                    const int64_t *stride) {
-  SimTensorMap map = {.rank = rank, .element_bytes = 2, .address = at};
+static void map_one(void *to, const void *at, uint32_t bytes,
+                    const uint32_t box[2], uint32_t number, uint32_t rank,
+                    const int64_t *size_, const int64_t *stride) {
+  SimTensorMap map = {.rank = rank, .element_bytes = bytes, .address = at};
   Buffer error = {0};
   for (uint32_t j = 0; j < rank; j++) {
     map.extent[j] = size_[j] ? (uint64_t)size_[j] : 1;
-    map.stride[j] = 2 * (uint64_t)stride[j];
+    map.stride[j] = bytes * (uint64_t)stride[j];
     map.box[j] = j < 2 ? box[j] : 1;
   }
   map.swizzle = number ? 256u >> number : 0;
@@ -314,20 +366,32 @@ static void map_one(void *to, const void *at, const uint32_t box[2],
     fail_msg("%s", error.text);
 }
 
+static void map_results(AttentionArguments *g, const AttentionMade *m,
+                        Dtype out) {
+  AttentionGemms p;
+  uint32_t box[2], number;
+  attention_gemm_schedules(&m->shape, &m->s, &p);
+  gemm_tma_store_box(&p.first.kv_shape, &p.first.kv_schedule, out, box,
+                     &number);
+  map_one(g->map_c, g->c, dtype_info[out].bytes, box, number, 5,
+          (int64_t[]){g->e, g->m, g->groups, g->heads, g->batch},
+          (int64_t[]){1, g->c_m, g->c_head, g->c_head * g->groups, g->c_batch});
+}
+
 static void map_attention(AttentionArguments *g, const AttentionMade *m) {
   AttentionGemms p;
   uint32_t box[2], number;
   attention_gemm_schedules(&m->shape, &m->s, &p);
   gemm_tma_box(&p.first.q_shape, &p.first.q_schedule, false, box, &number);
-  map_one(g->map_a, g->a, box, number, 5,
+  map_one(g->map_a, g->a, 2, box, number, 5,
           (int64_t[]){g->k, g->m, g->groups, g->heads, g->batch},
           (int64_t[]){1, g->a_m, g->a_head, g->a_head * g->groups, g->a_batch});
   gemm_tma_box(&p.first.kv_shape, &p.first.kv_schedule, false, box, &number);
-  map_one(g->map_b, g->b, box, number, 4,
+  map_one(g->map_b, g->b, 2, box, number, 4,
           (int64_t[]){g->k, g->n, g->heads, g->batch},
           (int64_t[]){1, g->b_n, g->b_head, g->b_batch});
   gemm_tma_box(&p.first.kv_shape, &p.first.kv_schedule, true, box, &number);
-  map_one(g->map_v, g->v, box, number, 4,
+  map_one(g->map_v, g->v, 2, box, number, 4,
           (int64_t[]){g->e, g->n, g->heads, g->batch},
           (int64_t[]){1, g->v_n, g->v_head, g->v_batch});
 }
@@ -389,7 +453,11 @@ static void run_attention(Sim *sim, const char *name,
   assert_true(g.batch * all <= 8);
   if (m->s.mma_kind == MMA_KIND_WGMMA)
     map_attention(&g, m);
+  if (m->s.store == STORE_TMA)
+    map_results(&g, m, c->out);
   int64_t blocks = attention_blocks(&m->s, g.m, g.batch * all);
+  if (m->s.persistent && blocks > PERSISTENT_BLOCKS)
+    blocks = PERSISTENT_BLOCKS;
   SimLaunch l = {.kernel = name,
                  .grid = {(uint32_t)blocks, 1, 1},
                  .block = {gemm_threads(&m->s), 1, 1},
@@ -418,10 +486,11 @@ static const AttentionSizes attention_sizes[] = {
     {65, 129, 1, 1, 1, 0}, {33, 33, 2, 1, 2, 0}, {3, 0, 1, 1, 1, 0},
 };
 
-/* Runs each kind with each of the sizes. */
+/* Runs each kind with each of the sizes and as many seeds. */
 static void run_attentions(size_t kinds, const AttentionKindOf *kind,
-                           size_t sizes, const AttentionSizes *z) {
-  AttentionMade all[ARRAY_LEN(attentions)];
+                           size_t sizes, const AttentionSizes *z,
+                           uint64_t seeds) {
+  AttentionMade all[ARRAY_LEN(persistent_attentions)];
   Buffer text = {0};
   char name[20];
   if (!sim_is_available())
@@ -436,7 +505,9 @@ static void run_attentions(size_t kinds, const AttentionKindOf *kind,
   for (size_t j = 0; j < kinds; j++)
     for (size_t x = 0; x < sizes; x++) {
       snprintf(name, sizeof name, "attention%zu", j);
-      run_attention(sim, name, &kind[j], &all[j], z[x], 10 * j + x);
+      for (uint64_t seed = 0; seed < seeds; seed++)
+        run_attention(sim, name, &kind[j], &all[j], z[x],
+                      100 * seed + 10 * j + x);
     }
   sim_free(sim);
   buffer_free(&text);
@@ -445,7 +516,32 @@ static void run_attentions(size_t kinds, const AttentionKindOf *kind,
 static void test_attention(void **unused) {
   (void)unused;
   run_attentions(ARRAY_LEN(attentions), attentions, ARRAY_LEN(attention_sizes),
-                 attention_sizes);
+                 attention_sizes, 1);
+}
+
+static void test_persistent(void **unused) {
+  (void)unused;
+  static const AttentionSizes sizes[] = {
+      {1, 1, 1, 1, 1, 0},     {200, 200, 1, 1, 3, 0}, {65, 129, 2, 2, 1, 0},
+      {3, 0, 2, 1, 2, 0},     {450, 70, 1, 1, 1, 0},  {290, 290, 2, 1, 1, 0},
+      {200, 200, 2, 2, 1, 0},
+  };
+  run_attentions(ARRAY_LEN(persistent_attentions), persistent_attentions,
+                 ARRAY_LEN(sizes), sizes, 3);
+}
+
+/* A block repeats no batch, one, or several. */
+static void test_persistent_infinite(void **unused) {
+  (void)unused;
+  static const AttentionSizes sizes[] = {
+      {200, 200, 1, 1, 2, 1},   {200, 200, 2, 1, 1, 200},
+      {290, 290, 1, 2, 1, 9},   {64, 64, 1, 1, 1, 64},
+      {290, 290, 1, 1, 1, 290}, {130, 130, 1, 1, 4, 5},
+      {130, 130, 1, 1, 8, 130}, {130, 130, 1, 1, 8, 1},
+  };
+  run_attentions(2, persistent_attentions, ARRAY_LEN(sizes), sizes, 3);
+  run_attentions(1, &persistent_attentions[4], ARRAY_LEN(sizes), sizes, 3);
+  run_attentions(1, &persistent_attentions[6], ARRAY_LEN(sizes), sizes, 3);
 }
 
 static void test_infinite_values(void **unused) {
@@ -458,7 +554,7 @@ static void test_infinite_values(void **unused) {
       {130, 130, 1, 1, 1, 130}, {130, 130, 1, 1, 1, 130},
   };
   run_attentions(ARRAY_LEN(counting_attentions), counting_attentions,
-                 ARRAY_LEN(sizes), sizes);
+                 ARRAY_LEN(sizes), sizes, 1);
 }
 
 int main(void) {
@@ -466,6 +562,8 @@ int main(void) {
       cmocka_unit_test(test_gemm),
       cmocka_unit_test(test_attention),
       cmocka_unit_test(test_infinite_values),
+      cmocka_unit_test(test_persistent),
+      cmocka_unit_test(test_persistent_infinite),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

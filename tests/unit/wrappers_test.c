@@ -154,6 +154,7 @@ static void test_sm90a(void **state) {
 static void test_sm100a(void **state) {
   (void)state;
   file_compiles("sm100a", 100, 100);
+  file_compiles("pair", 100, 100);
 }
 
 /* ---- golden instructions ---- */
@@ -163,10 +164,10 @@ typedef struct GoldenKernel {
 } GoldenKernel;
 
 /* The kernels that call all wrappers.  NAME.ptx has their instructions. */
-static const GoldenKernel golden[] = {{"any", "sm_75"},     {"sm80", "sm_80"},
-                                      {"sm89", "sm_89"},    {"sm90", "sm_90a"},
-                                      {"cast", "sm_90a"},   {"sm90a", "sm_90a"},
-                                      {"sm100a", "sm_100a"}};
+static const GoldenKernel golden[] = {
+    {"any", "sm_75"},      {"sm80", "sm_80"},  {"sm89", "sm_89"},
+    {"sm90", "sm_90a"},    {"cast", "sm_90a"}, {"sm90a", "sm_90a"},
+    {"sm100a", "sm_100a"}, {"pair", "sm_100a"}};
 
 static char *golden_text(const char *name) {
   return strcmp(name, "sm90a") ? read_kernel(name) : sm90a_text();

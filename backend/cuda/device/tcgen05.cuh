@@ -28,6 +28,28 @@ AX_DEVICE void ax_tmem_free(unsigned address, unsigned columns) {
       : "memory");
 }
 
+//@ ax_tmem_pair_alloc ax_tmem_pair_permit ax_tmem_pair_free
+/* The same by a warp of each block of a pair: the blocks of a cluster whose
+ * ranks differ in the last bit.  The columns are the same in both. */
+AX_TCGEN05_CHECK
+AX_DEVICE void ax_tmem_pair_alloc(unsigned to, unsigned columns) {
+  asm volatile(
+      "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(
+          to),
+      "r"(columns)
+      : "memory");
+}
+AX_DEVICE void ax_tmem_pair_permit() {
+  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;" ::
+                   : "memory");
+}
+AX_DEVICE void ax_tmem_pair_free(unsigned address, unsigned columns) {
+  asm volatile(
+      "tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, %1;" ::"r"(address),
+      "r"(columns)
+      : "memory");
+}
+
 //@ ax_tcgen05_fence_before ax_tcgen05_fence_after
 /* 9.7.16, tcgen05.fence: orders tcgen05 instructions before a barrier of
  * threads, and after it. */
@@ -75,6 +97,38 @@ AX_TCGEN05_CHECK
 AX_TCGEN05_MMA(f16, "f16")
 AX_TCGEN05_MMA(tf32, "tf32")
 AX_TCGEN05_MMA(f8, "f8f6f4")
+
+//@ ax_tcgen05_pair_mma_f16 ax_tcgen05_pair_mma_tf32 ax_tcgen05_pair_mma_f8
+/* The same for a pair, issued by a thread of its first block.  Each block has
+ * half of the rows of a and d, and half of the columns of b, at the same
+ * addresses. */
+AX_TCGEN05_CHECK
+#define AX_TCGEN05_PAIR_MMA(NAME, KIND)                                   \
+  AX_DEVICE void ax_tcgen05_pair_mma_##NAME(                              \
+      unsigned d, unsigned long long a, unsigned long long b,             \
+      unsigned instruction, bool add) {                                   \
+    asm volatile("{\n"                                                    \
+                 ".reg .pred p;\n"                                        \
+                 "setp.ne.b32 p, %4, 0;\n"                                \
+                 "tcgen05.mma.cta_group::2.kind::" KIND                   \
+                 " [%0], %1, %2, %3, p;\n"                                \
+                 "}" ::"r"(d),                                            \
+                 "l"(a), "l"(b), "r"(instruction), "r"((unsigned)add)     \
+                 : "memory");                                             \
+  }
+AX_TCGEN05_PAIR_MMA(f16, "f16")
+AX_TCGEN05_PAIR_MMA(tf32, "tf32")
+AX_TCGEN05_PAIR_MMA(f8, "f8f6f4")
+
+//@ ax_tcgen05_pair_commit
+/* As ax_tcgen05_commit_cast, for the products of a pair. */
+AX_TCGEN05_CHECK
+AX_DEVICE void ax_tcgen05_pair_commit(unsigned bar, unsigned blocks) {
+  asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one"
+               ".shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(bar),
+               "h"((unsigned short)blocks)
+               : "memory");
+}
 
 //@ ax_tcgen05_commit ax_tcgen05_commit_cast
 /* 9.7.16, tcgen05.commit: one arrival at the mbarrier once the products

@@ -89,6 +89,38 @@ AX_TMA_CAST(4d, "{%4, %5, %6, %7}", (int a, int b, int c, int d),
 AX_TMA_CAST(5d, "{%4, %5, %6, %7, %8}", (int a, int b, int c, int d, int e),
             ("r"(a), "r"(b), "r"(c), "r"(d), "r"(e)))
 
+//@ ax_tma_pair_1d ax_tma_pair_2d ax_tma_pair_3d ax_tma_pair_4d ax_tma_pair_5d
+/* As ax_tma_load, by a block of a pair (tcgen05): the bytes complete at the
+ * same offset as `bar` in the first block of the pair. */
+AX_TMA_CHECK
+#ifndef __CUDA_ARCH_FEAT_SM100_ALL
+#error "ax_tma_pair_: pairs of blocks are of sm_100a alone"
+#endif
+#define AX_TMA_PAIR(D, AT, COORDINATES, OPERANDS)                             \
+  AX_DEVICE void ax_tma_pair_##D(unsigned to, const ax_tensor_map *map,       \
+                                 unsigned bar, AX_IS COORDINATES) {           \
+    asm volatile("{\n"                                                        \
+                 ".reg .b32 first, there;\n"                                  \
+                 "mov.u32 first, %%cluster_ctarank;\n"                        \
+                 "and.b32 first, first, -2;\n"                                \
+                 "mapa.shared::cluster.u32 there, %2, first;\n"               \
+                 "cp.async.bulk.tensor." #D                                   \
+                 ".shared::cluster.global.tile"                               \
+                 ".mbarrier::complete_tx::bytes.cta_group::2 [%0], [%1, " AT  \
+                 "], [there];\n"                                              \
+                 "}" ::"r"(to),                                               \
+                 "l"(map), "r"(bar), AX_IS OPERANDS                           \
+                 : "memory");                                                 \
+  }
+AX_TMA_PAIR(1d, "{%3}", (int a), ("r"(a)))
+AX_TMA_PAIR(2d, "{%3, %4}", (int a, int b), ("r"(a), "r"(b)))
+AX_TMA_PAIR(3d, "{%3, %4, %5}", (int a, int b, int c),
+            ("r"(a), "r"(b), "r"(c)))
+AX_TMA_PAIR(4d, "{%3, %4, %5, %6}", (int a, int b, int c, int d),
+            ("r"(a), "r"(b), "r"(c), "r"(d)))
+AX_TMA_PAIR(5d, "{%3, %4, %5, %6, %7}", (int a, int b, int c, int d, int e),
+            ("r"(a), "r"(b), "r"(c), "r"(d), "r"(e)))
+
 //@ ax_tma_store_1d ax_tma_store_2d ax_tma_store_3d ax_tma_store_4d ax_tma_store_5d
 /* Stores a box to global memory, without elements out of bounds, as part of a
  * bulk group (ax_tma_commit). */

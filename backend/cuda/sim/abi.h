@@ -44,7 +44,8 @@ typedef enum AxOp {
   AX_BULK_STORE,   /* p0: destination, n0: source, n1: bytes */
   AX_TMA_PREFETCH, /* p0: map */
   /* n0: destination, p0: map, n1: mbarrier, n2: block mask or 0, n3: axes, p1:
-   * int[] of coordinates, n4: im2col, offsets follow the coordinates */
+   * int[] of coordinates, n4: im2col, offsets follow the coordinates, n5: the
+   * mbarrier is in the first block of the pair */
   AX_TMA_LOAD,
   AX_TMA_STORE, /* n0: source, p0: map, n3: axes, p1: int[] of coordinates */
   AX_TMA_COMMIT,
@@ -52,9 +53,9 @@ typedef enum AxOp {
   AX_HOLD,          /* p0: d, n0: elements */
   AX_TCGEN05_FENCE, /* n0: after the barrier, not before it */
   /* n0: kind (AxKind), n1: address of d, n2, n3: descriptors, n4: instruction
-   * descriptor, n5: add */
+   * descriptor, n5: add, n6: of a pair of blocks */
   AX_TCGEN05_MMA,
-  AX_TCGEN05_COMMIT, /* n0: mbarrier, n1: block mask or 0 */
+  AX_TCGEN05_COMMIT, /* n0: mbarrier, n1: block mask or 0, n2: of a pair */
   AX_TRAP,           /* p0: reason, or NULL */
   AX_WARP,           /* n0: id, n1: count, n2: arrive only */
   AX_BARRIER,
@@ -65,10 +66,10 @@ typedef enum AxOp {
   AX_LDMATRIX,
   AX_STMATRIX, /* p0: d, p1: a, p2: b, n0: AxType, n1: k */
   AX_MMA,
-  AX_TMEM_ALLOC, /* n0: shared address of the result, n1: columns */
-  AX_TMEM_PERMIT,
-  AX_TMEM_FREE, /* n0: address, n1: columns */
-  AX_TMEM_LOAD, /* p0: registers, n0: address, n1: columns */
+  AX_TMEM_ALLOC,  /* n0: shared address of the result, n1: columns, n2: pair */
+  AX_TMEM_PERMIT, /* n0: pair */
+  AX_TMEM_FREE,   /* n0: address, n1: columns, n2: pair */
+  AX_TMEM_LOAD,   /* p0: registers, n0: address, n1: columns */
   AX_TMEM_WAIT_LOAD,
   AX_GROUP, /* n0: registers per thread, n1: increase */
   AX_REGISTERS,

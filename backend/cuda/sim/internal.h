@@ -218,7 +218,8 @@ struct SimCluster {
   uint32_t live_threads; /* threads that have not exited */
   /* Agents, and capacity of clocks, a multiple of SIM_CLOCK_LANES. */
   uint32_t agent_count, max_agents;
-  bool fenced; /* the second halves of clocks are in use */
+  uint32_t tcgen05_group; /* blocks of its tcgen05 instructions; 0: none yet */
+  bool fenced;            /* the second halves of clocks are in use */
   Agent *agents;
   SimBarrier barrier;
   VectorClock *scratch;
@@ -248,6 +249,7 @@ typedef struct GlobalWrite {
 typedef struct BlockOrder {
   VEC(uint64_t) fences;
   uint64_t last_atomic; /* time of the last atomic operation */
+  uint64_t acquired;    /* the same, of those before the last fence */
 } BlockOrder;
 
 struct SimRun {

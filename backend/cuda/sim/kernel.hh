@@ -680,8 +680,9 @@ AX_SIM void ax_tma_prefetch(const ax_tensor_map *map, AX_AT) {
 template <int D
 > AX_SIM void ax_sim_box(int op, unsigned at, const ax_tensor_map *map,
                          unsigned bar, unsigned blocks, const int (&c)[D],
-                         int line) {
+                         int line, bool pair = false) {
   AxCall call = ax_sim_args(line, at, bar, blocks, D);
+  call.n[5] = pair;
   call.p[0] = map;
   call.p[1] = c;
   ax_sim_call(op, call);
@@ -691,6 +692,9 @@ template <int D
   AX_SIM void ax_tma_load_##D(unsigned to, const ax_tensor_map *map,      \
                               unsigned bar, AX_IS COORDINATES, AX_AT)     \
   { ax_sim_box(AX_TMA_LOAD, to, map, bar, 0, {AX_IS NAMES}, line); }      \
+  AX_SIM void ax_tma_pair_##D(unsigned to, const ax_tensor_map *map,      \
+                              unsigned bar, AX_IS COORDINATES, AX_AT)     \
+  { ax_sim_box(AX_TMA_LOAD, to, map, bar, 0, {AX_IS NAMES}, line, true); } \
   AX_SIM void ax_tma_cast_##D(unsigned to, const ax_tensor_map *map,      \
                               unsigned bar, unsigned blocks,              \
                               AX_IS COORDINATES, AX_AT)                   \
@@ -821,6 +825,15 @@ AX_SIM void ax_tmem_permit(AX_AT) {
 AX_SIM void ax_tmem_free(unsigned address, unsigned columns, AX_AT) {
   ax_sim_do(AX_TMEM_FREE, line, address, columns);
 }
+AX_SIM void ax_tmem_pair_alloc(unsigned to, unsigned columns, AX_AT) {
+  ax_sim_do(AX_TMEM_ALLOC, line, to, columns, 1);
+}
+AX_SIM void ax_tmem_pair_permit(AX_AT) {
+  ax_sim_do(AX_TMEM_PERMIT, line, 1);
+}
+AX_SIM void ax_tmem_pair_free(unsigned address, unsigned columns, AX_AT) {
+  ax_sim_do(AX_TMEM_FREE, line, address, columns, 1);
+}
 AX_SIM void ax_tcgen05_fence_before(AX_AT) {
   ax_sim_do(AX_TCGEN05_FENCE, line, 0);
 }
@@ -838,21 +851,27 @@ AX_SIM unsigned long long ax_tcgen05_descriptor(unsigned address,
          (unsigned long long)(stride >> 4 & 0x3fff) << 32 | 1ull << 46 |
          (unsigned long long)swizzle << 61;
 }
-#define AX_TCGEN05_MMA_OF(name, kind)                                       \
-  AX_SIM void ax_tcgen05_mma_##name(unsigned d, uint64_t a, uint64_t b,     \
-                                    unsigned instruction, bool add, AX_AT) { \
-    AxCall c = {line, {kind, d, a, b, instruction, add}, {}, 0};            \
+#define AX_TCGEN05_MMA_OF(name, kind, pair)                                 \
+  AX_SIM void ax_tcgen05_##name(unsigned d, uint64_t a, uint64_t b,         \
+                                unsigned instruction, bool add, AX_AT) {    \
+    AxCall c = {line, {kind, d, a, b, instruction, add, pair}, {}, 0};      \
     ax_sim_call(AX_TCGEN05_MMA, c);                                         \
   }
-AX_TCGEN05_MMA_OF(f16, AX_KIND_F16)
-AX_TCGEN05_MMA_OF(tf32, AX_KIND_TF32)
-AX_TCGEN05_MMA_OF(f8, AX_KIND_F8)
+AX_TCGEN05_MMA_OF(mma_f16, AX_KIND_F16, 0)
+AX_TCGEN05_MMA_OF(mma_tf32, AX_KIND_TF32, 0)
+AX_TCGEN05_MMA_OF(mma_f8, AX_KIND_F8, 0)
+AX_TCGEN05_MMA_OF(pair_mma_f16, AX_KIND_F16, 1)
+AX_TCGEN05_MMA_OF(pair_mma_tf32, AX_KIND_TF32, 1)
+AX_TCGEN05_MMA_OF(pair_mma_f8, AX_KIND_F8, 1)
 #undef AX_TCGEN05_MMA_OF
 AX_SIM void ax_tcgen05_commit(unsigned bar, AX_AT) {
   ax_sim_do(AX_TCGEN05_COMMIT, line, bar);
 }
 AX_SIM void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks, AX_AT) {
   ax_sim_do(AX_TCGEN05_COMMIT, line, bar, blocks & 0xffff);
+}
+AX_SIM void ax_tcgen05_pair_commit(unsigned bar, unsigned blocks, AX_AT) {
+  ax_sim_do(AX_TCGEN05_COMMIT, line, bar, blocks & 0xffff, 1);
 }
 #define AX_TMEM_LOADS(times)                                           \
   AX_SIM void ax_tmem_load_x##times(float *d, unsigned address, AX_AT) { \

@@ -75,21 +75,26 @@ bool global_check(SimRun *r, const SimThread *t, uint32_t site, const void *at,
 
 /* ---- visibility of writes ---- */
 
-/* A write is visible to another block after a __threadfence by the writer and a
- * later atomic operation by the reader. */
-static bool is_visible_to(const SimRun *r, const SimThread *t,
-                          const GlobalWrite *w) {
-  const SimCluster *c = t->block->cluster;
+/* True if the writer's block executed a __threadfence after the write and
+ * before this time. */
+static bool is_released(const SimRun *r, const GlobalWrite *w, uint64_t until) {
   const BlockOrder *by = &r->block_order[w->block - 1];
-  uint64_t until = r->block_order[t->block->grid_index].last_atomic;
-  if (w->cluster == c->number + 1 && clock_sees(t->clock, w->epoch))
-    return true;
-  if (w->block == t->block->grid_index + 1)
-    return false;
   for (uint32_t j = by->fences.len; j-- > 0 && by->fences.at[j] > w->time;)
     if (by->fences.at[j] < until)
       return true;
   return false;
+}
+
+/* A write is visible to another block after a __threadfence by the writer, a
+ * later atomic operation by the reader, and a __threadfence by the reader after
+ * that: without it, the L1 cache of the reader's SM may have an old value. */
+static bool is_visible_to(const SimRun *r, const SimThread *t,
+                          const GlobalWrite *w) {
+  const SimCluster *c = t->block->cluster;
+  if (w->cluster == c->number + 1 && clock_sees(t->clock, w->epoch))
+    return true;
+  return w->block != t->block->grid_index + 1 &&
+         is_released(r, w, r->block_order[t->block->grid_index].acquired);
 }
 
 static bool fail_order(SimRun *r, SimThread *t, uint32_t site,
@@ -97,14 +102,19 @@ static bool fail_order(SimRun *r, SimThread *t, uint32_t site,
                        bool write) {
   char place[SIM_TEXT_BYTES];
   bool other = w->block != t->block->grid_index + 1;
+  uint64_t last_atomic = r->block_order[t->block->grid_index].last_atomic;
   sim_site(r, w->site, place);
-  return sim_fail(r, t, site,
-                  "%s byte %zu of `%s`, which block %u of the grid wrote (%s): "
-                  "%s",
-                  write ? "writes" : "reads", at, m->name, w->block - 1, place,
-                  other ? "no __threadfence there and atomic operation here "
-                          "order the one after the other"
-                        : "nothing orders the one after the other");
+  return sim_fail(
+      r, t, site,
+      "%s byte %zu of `%s`, which block %u of the grid wrote (%s): "
+      "%s",
+      write ? "writes" : "reads", at, m->name, w->block - 1, place,
+      !other ? "nothing orders the one after the other"
+      : is_released(r, w, last_atomic)
+          ? "no __threadfence here follows the atomic operation, so "
+            "that a cache may have an old value"
+          : "no __threadfence there and atomic operation here "
+            "order the one after the other");
 }
 
 static GlobalWrite *writes_of(SimRun *r, const SimMemory *m) {
@@ -255,6 +265,11 @@ static void shared_address(SimRun *r, SimThread *t, AxCall *c) {
   c->result = SIM_SHARED_BASE + (uint64_t)(at - shared);
 }
 
+static void fence(SimRun *r, BlockOrder *by) {
+  VEC_PUSH(r->arena, by->fences, ++r->time);
+  by->acquired = by->last_atomic;
+}
+
 void op_memory(SimRun *r, SimThread *t, int op, AxCall *c) {
   switch (op) {
   case AX_SHARED:
@@ -282,8 +297,7 @@ void op_memory(SimRun *r, SimThread *t, int op, AxCall *c) {
   case AX_YIELD:
     sim_yield(r, t);
     if (c->n[0])
-      VEC_PUSH(r->arena, r->block_order[t->block->grid_index].fences,
-               ++r->time);
+      fence(r, &r->block_order[t->block->grid_index]);
     break;
   case AX_TRAP:
     sim_fail(r, t, (uint32_t)c->line, "%s",

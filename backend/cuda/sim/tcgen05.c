@@ -6,6 +6,10 @@
  * The products of a thread are executed in order.  A commit arrives at an
  * mbarrier when the products before it are complete.
  *
+ * With pairs, the blocks of a cluster whose ranks differ in the last bit work
+ * together.  Both allocate the same columns.  The first one issues products, of
+ * which each block has half of the rows, and half of the columns of B.
+ *
  * A thread has a second clock for its tcgen05 instructions: what they see of
  * other threads.  ax_tcgen05_fence_after copies the clock of the thread to it.
  * Loads that are complete become visible to other threads by
@@ -33,11 +37,13 @@ typedef struct TmemCell {
   uint32_t write_site, read_sites[SIM_MAX_READERS];
 } TmemCell;
 
-/* The allocation of a slice; columns 0: it is free. */
+/* The allocation of a slice; columns 0: it is free.  other_calls: the other
+ * block of the pair must allocate it, too. */
 typedef struct TmemSlice {
   uint32_t first, columns;
   Epoch epoch;
   int line;
+  bool other_calls;
 } TmemSlice;
 
 struct TensorMemory {
@@ -87,6 +93,7 @@ static void fence(SimThread *t, bool after) {
 
 typedef struct TmemAccess {
   SimThread *thread;
+  SimBlock *block; /* whose tensor memory it is */
   const VectorClock *clock;
   Epoch epoch;
   bool write, needs_value;
@@ -107,13 +114,13 @@ static bool fail_order(SimRun *r, const TmemAccess *a, uint32_t lane,
 }
 
 static bool check_allocated(SimRun *r, const TmemAccess *a, uint32_t column) {
-  const TensorMemory *m = a->thread->block->tensor_memory;
+  const TensorMemory *m = a->block->tensor_memory;
   const TmemSlice *s = m ? &m->slices[column / SLICE] : NULL;
   if (!s || !s->columns)
     return sim_fail(r, a->thread, (uint32_t)a->line,
                     "%s tensor memory, column %u, which is not allocated",
                     a->verb, column);
-  if (!clock_sees(a->clock, s->epoch))
+  if (a->block == a->thread->block && !clock_sees(a->clock, s->epoch))
     return sim_fail(r, a->thread, (uint32_t)a->line,
                     "%s tensor memory, column %u, and nothing orders that "
                     "after its allocation at line %d",
@@ -147,7 +154,7 @@ static void record_read(TmemCell *c, const TmemAccess *a) {
 
 static bool check_cell(SimRun *r, const TmemAccess *a, uint32_t part,
                        uint32_t column) {
-  TmemCell *c = &a->thread->block->tensor_memory->cells[part][column];
+  TmemCell *c = &a->block->tensor_memory->cells[part][column];
   bool same_agent = (c->write ^ a->epoch) >> 32 == 0;
   if (a->needs_value && !c->write)
     return sim_fail(r, a->thread, (uint32_t)a->line,
@@ -206,10 +213,70 @@ static TensorMemory *tensor_memory_of(SimBlock *b) {
   return b->tensor_memory;
 }
 
+/* The other block of a pair. */
+static SimBlock *partner(const SimRun *r, const SimBlock *b) {
+  uint32_t rank = b->rank ^ 1;
+  return rank < r->cluster_blocks ? &b->cluster->blocks[rank] : NULL;
+}
+
+/* All instructions of a kernel are for one block, or for a pair. */
+static bool check_group(SimRun *r, SimThread *t, const AxCall *c, bool pair) {
+  SimCluster *k = t->block->cluster;
+  uint32_t group = pair ? 2 : 1;
+  if (pair && !partner(r, t->block))
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "an instruction for a pair of blocks, and there is no "
+                    "second block in the cluster");
+  if (k->tcgen05_group && k->tcgen05_group != group)
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "an instruction for %u blocks, and another one was for %u",
+                    group, k->tcgen05_group);
+  k->tcgen05_group = group;
+  return true;
+}
+
+static void set_slices(TensorMemory *m, uint32_t place, TmemSlice s) {
+  for (uint32_t j = place; j < place + s.columns / SLICE; j++)
+    m->slices[j] = s;
+}
+
+/* The first block of a pair that calls allocates for both; the call of the
+ * other one gives it the same place.  (On a GPU the first one waits.) */
+static bool pair_place(SimRun *r, SimThread *first, const AxCall *c,
+                       uint32_t *place) {
+  uint32_t columns = (uint32_t)c->n[1];
+  TensorMemory *own = tensor_memory_of(first->block),
+               *other = tensor_memory_of(partner(r, first->block));
+  for (uint32_t j = 0; j < SLICES; j++)
+    if (own->slices[j].other_calls) {
+      *place = j;
+      return own->slices[j].columns == columns ||
+             sim_fail(r, first, (uint32_t)c->line,
+                      "allocates %u columns, and the other block of the pair "
+                      "%u",
+                      columns, own->slices[j].columns);
+    }
+  if (!find_place(r, own, columns / SLICE, place) ||
+      !is_free(other, *place, columns / SLICE))
+    return sim_fail(r, first, (uint32_t)c->line,
+                    "%u columns of tensor memory, which are not free in both "
+                    "blocks",
+                    columns);
+  set_slices(other, *place,
+             (TmemSlice){.first = *place * SLICE,
+                         .columns = columns,
+                         .line = (int)c->line,
+                         .other_calls = true});
+  return true;
+}
+
 static bool alloc(SimRun *r, SimThread *first, const AxCall *c) {
   SimBlock *b = first->block;
   uint32_t columns = (uint32_t)c->n[1], offset, place = 0;
   TensorMemory *m = tensor_memory_of(b);
+  bool pair = c->n[2];
+  if (!check_group(r, first, c, pair))
+    return false;
   if (m->permit_given)
     return sim_fail(r, first, (uint32_t)c->line,
                     "ax_tmem_alloc after ax_tmem_permit");
@@ -218,7 +285,9 @@ static bool alloc(SimRun *r, SimThread *first, const AxCall *c) {
                     "%u columns of tensor memory: a power of two from 32 to "
                     "512",
                     columns);
-  if (!find_place(r, m, columns / SLICE, &place))
+  if (pair && !pair_place(r, first, c, &place))
+    return false;
+  if (!pair && !find_place(r, m, columns / SLICE, &place))
     return sim_fail(r, first, (uint32_t)c->line,
                     "%u columns of tensor memory, which are not free", columns);
   if (!shared_offset_of(r, first, c->line, c->n[0], 4, 4, &offset) ||
@@ -226,9 +295,11 @@ static bool alloc(SimRun *r, SimThread *first, const AxCall *c) {
     return false;
   uint32_t address = place * SLICE;
   memcpy(b->shared + offset, &address, sizeof address);
-  for (uint32_t j = place; j < place + columns / SLICE; j++)
-    m->slices[j] =
-        (TmemSlice){address, columns, clock_epoch(first), (int)c->line};
+  set_slices(m, place,
+             (TmemSlice){.first = address,
+                         .columns = columns,
+                         .epoch = clock_epoch(first),
+                         .line = (int)c->line});
   return true;
 }
 
@@ -236,7 +307,10 @@ static bool alloc(SimRun *r, SimThread *first, const AxCall *c) {
 static bool free_columns(SimRun *r, SimThread *first, const AxCall *c) {
   TensorMemory *m = first->block->tensor_memory;
   uint32_t address = (uint32_t)c->n[0], columns = (uint32_t)c->n[1];
+  if (!check_group(r, first, c, c->n[2]))
+    return false;
   TmemAccess access = {.thread = first,
+                       .block = first->block,
                        .clock = warp_tcgen05_clock(first),
                        .epoch = clock_epoch(first),
                        .write = true,
@@ -314,6 +388,7 @@ static bool load(SimRun *r, SimThread *first, const AxCall *c) {
     warp->tmem_agent =
         agent_new(b->cluster, AGENT_TMEM_LOAD, b->rank, first->self.lane.y);
   TmemAccess access = {.thread = first,
+                       .block = first->block,
                        .clock = warp_tcgen05_clock(first),
                        .epoch =
                            (Epoch)warp->tmem_agent << 32 | ++warp->tmem_loads,
@@ -359,6 +434,8 @@ bool op_tensor_memory(SimRun *r, SimThread *first, int op, const AxCall *c) {
   case AX_TMEM_ALLOC:
     return alloc(r, first, c);
   case AX_TMEM_PERMIT:
+    if (!check_group(r, first, c, c->n[0]))
+      return false;
     tensor_memory_of(first->block)->permit_given = true;
     return true;
   case AX_TMEM_FREE:
@@ -374,9 +451,10 @@ bool op_tensor_memory(SimRun *r, SimThread *first, int op, const AxCall *c) {
 
 /* ---- products ---- */
 
+/* blocks: 1, or 2 for a pair.  m, n: rows and columns of the product. */
 typedef struct Tcgen05Mma {
   AxType a, b;
-  uint32_t m, n, k, element_bytes;
+  uint32_t m, n, k, element_bytes, blocks;
   bool a_mn_major, b_mn_major;
 } Tcgen05Mma;
 
@@ -410,6 +488,7 @@ static bool read_instruction(SimRun *r, const SimThread *t, const AxCall *c,
   AxKind kind = (AxKind)c->n[0];
   *to = (Tcgen05Mma){.m = bits_of(x, 24, 5) << 4,
                      .n = bits_of(x, 17, 6) << 3,
+                     .blocks = c->n[6] ? 2 : 1,
                      .a_mn_major = bits_of(x, 15, 1),
                      .b_mn_major = bits_of(x, 16, 1)};
   /* sparsity, saturation, negation, shifts, and reserved bits */
@@ -425,8 +504,9 @@ static bool read_instruction(SimRun *r, const SimThread *t, const AxCall *c,
       (kind != AX_KIND_F8 && to->a != to->b))
     return sim_fail(r, t, (uint32_t)c->line,
                     "an instruction descriptor 0x%x with other types", x);
-  if ((to->m != 64 && to->m != 128) || !to->n || to->n > 256 ||
-      to->n % (to->m / 8))
+  bool rows = to->blocks == 2 ? to->m == 2 * LANES
+                              : to->m == LANES / 2 || to->m == LANES;
+  if (!rows || !to->n || to->n > 256 || to->n % (to->m / 8))
     return sim_fail(r, t, (uint32_t)c->line,
                     "a product of %u rows and %u columns", to->m, to->n);
   if (to->a == AX_TF32 && (to->a_mn_major || to->b_mn_major))
@@ -460,37 +540,55 @@ static bool read_descriptor(SimRun *r, const SimThread *t, const AxCall *c,
   return true;
 }
 
-/* The lane of a row of the result. */
+/* The lane of a row of a block's result. */
 static uint32_t result_lane(const Tcgen05Mma *s, uint32_t row) {
-  return s->m == LANES ? row : row / 16 * WARP_LANES + row % 16;
+  return s->m == LANES / 2 ? row / 16 * WARP_LANES + row % 16 : row;
 }
 
-/* Reads both operands, or only checks that they may be read. */
+/* A block of the pair, the first one first. */
+static SimBlock *block_of_pair(const SimRun *r, SimBlock *b, uint32_t which) {
+  return which ? partner(r, b) : b;
+}
+
+/* Reads both operands, or only checks that they may be read.  Each block of a
+ * pair has a half of them. */
 static bool read_operands(SimRun *r, SimThread *t, const AxCall *c,
                           const Tcgen05Mma *s, float *a, float *b,
                           const ShadowAccess *access) {
-  MmaOperand o;
-  return read_descriptor(r, t, c, c->n[2], s->a_mn_major, s->element_bytes,
-                         &o) &&
-         mma_operand_read(r, t, &o, s->a, s->m, s->k, a, access) &&
-         read_descriptor(r, t, c, c->n[3], s->b_mn_major, s->element_bytes,
-                         &o) &&
-         mma_operand_read(r, t, &o, s->b, s->n, s->k, b, access);
+  uint32_t rows = s->m / s->blocks, columns = s->n / s->blocks;
+  MmaOperand o, p;
+  if (!read_descriptor(r, t, c, c->n[2], s->a_mn_major, s->element_bytes, &o) ||
+      !read_descriptor(r, t, c, c->n[3], s->b_mn_major, s->element_bytes, &p))
+    return false;
+  for (uint32_t j = 0; j < s->blocks; j++) {
+    ShadowAccess here = *access;
+    here.block = block_of_pair(r, t->block, j);
+    if (!mma_operand_read(r, t, &o, s->a, rows, s->k,
+                          a ? a + j * rows * s->k : NULL, &here) ||
+        !mma_operand_read(r, t, &p, s->b, columns, s->k,
+                          b ? b + j * columns * s->k : NULL, &here))
+      return false;
+  }
+  return true;
 }
 
 static bool finish_mma(SimRun *r, const AsyncOp *p) {
-  static float a[128 * 32], b[256 * 32];
+  static float a[256 * 32], b[256 * 32];
   Tcgen05Mma s;
   AxCall c = {.line = p->line};
   ShadowAccess none = {.site = (uint32_t)p->line};
-  TensorMemory *m = p->block->tensor_memory;
   memcpy(c.n, p->n, sizeof c.n);
   if (!read_instruction(r, p->issuer, &c, &s) ||
       !read_operands(r, p->issuer, &c, &s, a, b, &none))
     return false;
+  if (s.blocks == 2 && !partner(r, p->block)->live_threads)
+    return sim_fail(r, p->issuer, (uint32_t)p->line,
+                    "a product of a pair, whose second block ends before it");
+  uint32_t rows = s.m / s.blocks;
   for (uint32_t i = 0; i < s.m; i++)
     for (uint32_t j = 0; j < s.n; j++) {
-      float *d = &m->value[result_lane(&s, i)][p->n[1] + j];
+      TensorMemory *m = block_of_pair(r, p->block, i / rows)->tensor_memory;
+      float *d = &m->value[result_lane(&s, i % rows)][p->n[1] + j];
       double sum = p->n[5] ? *d : 0;
       for (uint32_t k = 0; k < s.k; k++)
         sum += (double)a[i * s.k + k] * b[j * s.k + k];
@@ -507,10 +605,35 @@ static uint32_t products_agent(SimThread *t) {
   return t->tcgen05_agent;
 }
 
+/* Checks the tensor memory of a block that a product writes. */
+static bool check_result(SimRun *r, const TmemAccess *access,
+                         const Tcgen05Mma *s, uint32_t address) {
+  if (!check_columns(r, access, address, s->n))
+    return false;
+  for (uint32_t i = 0; i < s->m / s->blocks; i += PART_LANES)
+    for (uint32_t j = 0; j < s->n; j++)
+      if (!check_cell(r, access, result_lane(s, i) / PART_LANES, address + j))
+        return false;
+  return true;
+}
+
+/* The first block of a pair issues, and the other one has not ended. */
+static bool check_pair(SimRun *r, SimThread *t, const AxCall *c) {
+  if (!check_group(r, t, c, c->n[6]))
+    return false;
+  if (c->n[6] && t->block->rank % 2)
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "a product of a pair, issued by its second block");
+  return !c->n[6] || partner(r, t->block)->live_threads ||
+         sim_fail(r, t, (uint32_t)c->line,
+                  "a product of a pair, whose second block has ended");
+}
+
 static void begin_mma(SimRun *r, SimThread *t, const AxCall *c) {
   Tcgen05Mma s;
   Epoch epoch = (Epoch)products_agent(t) << 32 | (t->tcgen05_groups + 1);
   TmemAccess access = {.thread = t,
+                       .block = t->block,
                        .clock = tcgen05_clock(t),
                        .epoch = epoch,
                        .write = true,
@@ -522,7 +645,7 @@ static void begin_mma(SimRun *r, SimThread *t, const AxCall *c) {
                            .epoch = epoch | EPOCH_ASYNC,
                            .site = (uint32_t)c->line,
                            .thread = t};
-  if (!read_instruction(r, t, c, &s) ||
+  if (!check_pair(r, t, c) || !read_instruction(r, t, c, &s) ||
       !read_operands(r, t, c, &s, NULL, NULL, &operands))
     return;
   if (c->n[1] >> 16) {
@@ -530,13 +653,11 @@ static void begin_mma(SimRun *r, SimThread *t, const AxCall *c) {
              (unsigned)(c->n[1] >> 16));
     return;
   }
-  if (!check_columns(r, &access, (uint32_t)c->n[1], s.n))
-    return;
-  for (uint32_t i = 0; i < s.m; i += PART_LANES)
-    for (uint32_t j = 0; j < s.n; j++)
-      if (!check_cell(r, &access, result_lane(&s, i) / PART_LANES,
-                      (uint32_t)c->n[1] + j))
-        return;
+  for (uint32_t j = 0; j < s.blocks; j++) {
+    access.block = block_of_pair(r, t->block, j);
+    if (!check_result(r, &access, &s, (uint32_t)c->n[1]))
+      return;
+  }
   AsyncOp *p = async_op_new(r, t, AX_TCGEN05_MMA, c);
   p->finish = finish_mma;
   async_op_set_group(p, t->tcgen05_agent, t->tcgen05_groups + 1);
@@ -574,6 +695,8 @@ static void commit(SimRun *r, SimThread *t, const AxCall *c) {
   uint64_t blocks = c->n[1] ? c->n[1] : 1ull << t->block->rank;
   uint32_t agent = products_agent(t);
   Mbarrier **at = NEW_ARRAY(k->arena, Mbarrier *, r->cluster_blocks);
+  if (!check_group(r, t, c, c->n[2]))
+    return;
   if (blocks >> r->cluster_blocks) {
     sim_fail(r, t, (uint32_t)c->line, "blocks 0x%llx of a cluster of %u",
              (unsigned long long)blocks, r->cluster_blocks);

@@ -192,6 +192,28 @@ static void round_tf32(unsigned char *element) {
   memcpy(element, &bits, sizeof bits);
 }
 
+/* Copies the box to a block. */
+static void put_box(const AsyncOp *p, const EncodedTensorMap *map,
+                    SimBlock *block) {
+  EncodedTensorMap m = *map;
+  for (uint32_t row = 0; row < box_rows(&m); row++) {
+    int64_t from = 0, to = 0;
+    char *place = NULL;
+    bool in = row_in_bounds(&m, p->coords, row, &place, &from, &to);
+    for (int64_t j = 0; j < m.box[0]; j++) {
+      unsigned char *e = smem_element(&m, block, p->n[0], row, j);
+      if (!in || j < from || j >= to) {
+        memset(e, 0, m.element_bytes);
+        continue;
+      }
+      memcpy(e, place + j * m.element_bytes, m.element_bytes);
+      if (m.round_tf32)
+        round_tf32(e);
+    }
+  }
+}
+
+/* n[5]: the first block of a pair has the mbarrier. */
 static bool finish_load(SimRun *r, const AsyncOp *p) {
   EncodedTensorMap m;
   memcpy(&m, p->p[0], sizeof m);
@@ -200,22 +222,10 @@ static bool finish_load(SimRun *r, const AsyncOp *p) {
     SimBlock *block = &p->block->cluster->blocks[b];
     if (!bar)
       continue;
-    for (uint32_t row = 0; row < box_rows(&m); row++) {
-      int64_t from = 0, to = 0;
-      char *place = NULL;
-      bool in = row_in_bounds(&m, p->coords, row, &place, &from, &to);
-      for (int64_t j = 0; j < m.box[0]; j++) {
-        unsigned char *e = smem_element(&m, block, p->n[0], row, j);
-        if (!in || j < from || j >= to) {
-          memset(e, 0, m.element_bytes);
-          continue;
-        }
-        memcpy(e, place + j * m.element_bytes, m.element_bytes);
-        if (m.round_tf32)
-          round_tf32(e);
-      }
-    }
+    put_box(p, &m, block);
     bar->pending_loads--;
+    if (p->n[5])
+      block = &p->block->cluster->blocks[b & ~1u];
     if (!mbarrier_complete_bytes(r, bar, block, box_bytes(&m)))
       return false;
   }
@@ -327,7 +337,13 @@ static void tma_load(SimRun *r, SimThread *t, const AxCall *c) {
       sim_fail(r, t, (uint32_t)c->line, "loads into a block that has ended");
       return;
     }
-    bars[b] = mbarrier_at(r, t, block, c->n[1], c->line);
+    SimBlock *with_bar = c->n[5] ? &k->blocks[b & ~1u] : block;
+    if (!with_bar->live_threads) {
+      sim_fail(r, t, (uint32_t)c->line,
+               "loads for an mbarrier of a block that has ended");
+      return;
+    }
+    bars[b] = mbarrier_at(r, t, with_bar, c->n[1], c->line);
     if (!bars[b] || !async_write(r, t, block, bars[b], offset, bytes, c->line))
       return;
   }

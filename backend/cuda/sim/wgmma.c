@@ -139,6 +139,8 @@ bool mma_operand_read(SimRun *r, SimThread *t, const MmaOperand *o, AxType type,
                       uint32_t mn_count, uint32_t k_count, float *out,
                       const ShadowAccess *access_info) {
   uint32_t chunk = 16 / o->layout.element_bytes; /* contiguous elements */
+  const SimBlock *block = access_info->block ? access_info->block : t->block;
+  const unsigned char *from = block->shared;
   bool mn_major = o->layout.mn_major;
   uint32_t outer = mn_major ? k_count : mn_count;
   uint32_t inner = mn_major ? mn_count : k_count;
@@ -158,7 +160,7 @@ bool mma_operand_read(SimRun *r, SimThread *t, const MmaOperand *o, AxType type,
         return false;
       for (uint32_t e = 0; out && e < chunk; e++) {
         uint32_t bits = 0;
-        memcpy(&bits, t->block->shared + offset + e * o->layout.element_bytes,
+        memcpy(&bits, from + offset + e * o->layout.element_bytes,
                o->layout.element_bytes);
         out[(mn_major ? j + e : i) * k_count + (mn_major ? i : j + e)] =
             ax_bits_to_float(type, bits);
