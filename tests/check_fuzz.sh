@@ -7,7 +7,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 MUTATIONS=60000 # one of 15,000 mutations once caused a crash
-COUNT=300       # inputs of each fuzz target: see tests/fuzz/run.sh
+COUNT=150       # inputs of each fuzz target: see tests/fuzz/run.sh
 root=$PWD top=${BUILD:-$PWD}
 found=$(mktemp -d)
 trap 'rm -rf "$found"' EXIT

@@ -41,7 +41,7 @@ END
 chmod +x "$work/cc"
 : >"$work/warnings"
 WARNINGS=$work/warnings AXON_CC=$work/cc XDG_CACHE_HOME=$work/cache \
-  "$test" "${2:-1}" "${1:-12}" >"$work/output" 2>&1 ||
+  "$test" "${2:-1}" "${1:-8}" >"$work/output" 2>&1 ||
   { cat "$work/output" && exit 1; }
 [ -s "$work/warnings" ] || exit 0
 grep -E 'warning|error' "$work/warnings" | sed 's/[0-9][0-9]*/N/g' | sort |
