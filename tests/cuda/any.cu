@@ -46,6 +46,8 @@ extern "C" __global__ void __launch_bounds__(128)
   v.y += ax_f32_to_f16(sum) + ax_f32_to_bf16(sum);
   sum = ax_exp2(sum) + ax_log2(sum) + ax_reciprocal(sum) + ax_rsqrt(sum) +
         ax_tanh(sum);
+  sum += ax_f4_e2m1_to_f32(ax_f32_to_f4_e2m1(sum)) +
+         ax_f8_e8m0_to_f32(ax_f32_to_f8_e8m0(sum));
   ax_store_16(a.out + i * 4, v);
   ax_store_8(a.out + i * 4, v2);
   ax_store_4(a.out + i * 4, __float_as_uint(sum));

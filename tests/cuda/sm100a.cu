@@ -1,4 +1,5 @@
-/* Wrappers of sm_100a alone; sm100a.ptx has their instructions. */
+/* Wrappers of sm_100a alone, and the conversion to 4-bit floats; sm100a.ptx has
+ * their instructions. */
 struct sm100a_args {
   float *out;
   unsigned more;
@@ -34,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
   for (int i = 0; i < 124; i++)
     sum = sum * 3 + d[i];
-  a.out[threadIdx.x] = sum;
+  a.out[threadIdx.x] = sum + ax_f4_e2m1_to_f32(ax_f32_to_f4_e2m1(sum));
   if (ax_warp() == 2)
     ax_tmem_free(to, 512);
 }
