@@ -56,7 +56,7 @@ grep -q 'starting a task .* (typical)' one.out ||
 # those that are typical in the file are so in the plan
 sed -i 's/^task .*/task typical/; s/^l2_l3 .*/l2_l3 typical/' "$file"
 "$AXON" plan a.axn 2>/dev/null | tr -s ' \n' ' ' |
-  grep -q 'that are typical: .*from level 3; starting a task' ||
+  grep -q 'that are typical: .*from level 3;.*starting a task' ||
   fail 'axon plan: no line about the rates that are typical'
 "$AXON" doctor | grep -q 'from level 3 .* (typical)' ||
   fail 'axon doctor: no word about a typical rate'
