@@ -252,6 +252,14 @@ static const char *outputs_text(const Writer *w, uint32_t run, bool inside) {
                                  : out.text;
 }
 
+/* False if all runs compute the same. */
+static bool has_arguments(const Writer *w) {
+  bool has = w->record != NULL;
+  for (uint32_t i = 0; i < w->block->parameters.len; i++)
+    has |= !w->block->parameters.at[i].is_field;
+  return has;
+}
+
 static void put_function(const Writer *w, Buffer *out) {
   const Block *block = w->block;
   buffer_printf(out, "fun %s", w->name);
@@ -260,6 +268,8 @@ static void put_function(const Writer *w, Buffer *out) {
   for (uint32_t i = 0; i < block->parameters.len; i++)
     if (!block->parameters.at[i].is_field)
       buffer_printf(out, " %s", parameter_text(w, &block->parameters.at[i]));
+  if (!has_arguments(w))
+    buffer_puts(out, " ()");
   buffer_puts(out, " =\n  let\n");
   for (uint32_t i = 0; i < block->length; i++) {
     buffer_printf(out, "    val %s = ", w->names[i]);
@@ -416,6 +426,8 @@ static const char *call_text(const Writer *w, uint32_t run,
   if (record)
     buffer_printf(&out, " %s", record);
   put_arguments(w, &out, run, NULL);
+  if (!has_arguments(w))
+    buffer_puts(&out, " ()");
   return out.text;
 }
 

@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 export NO_COLOR=1
 status=0
-some='^(bert|char_rnn|gcn|lenet5|llama|mamba|exported)\|'
+some='^(bert|char_rnn|gcn|lenet5|llama|mamba|swin|exported)\|'
 [ "${1:-}" = all ] && some=.
 runtime=yes
 "$python" -c 'import onnxruntime' 2>/dev/null || runtime=
