@@ -1,13 +1,14 @@
-/* Checks that the arguments of a function determine the sizes that its
-   annotations name.  Each axis is an equation.  If it is linear in one name and
-   everything else is known, it determines that name.  Main entry point:
-   check_sizes_determined. */
+/* Whether the arguments of a function determine a size.  Each axis is an
+   equation.  If it is linear in one size and everything else is known, it
+   determines that size.  Main entry points: check_sizes_determined, for the
+   sizes that annotations name, and params_determine_size. */
 #include "typecheck/internal.h"
 #include "support/diag.h"
 #include "support/intern.h"
 
 typedef struct KnownSizes {
   Checker *c;
+  DimVarKind kind; /* of the sizes that have to be determined */
   VEC(Dim *) axes; /* of the parameters */
   Map known;       /* set of DimVars */
   bool all_known;  /* result of the last test */
@@ -54,7 +55,7 @@ static void collect_axes(KnownSizes *f, Type *t) {
 
 static void note_unknown_size(void *arg, DimVar *v) {
   KnownSizes *f = arg;
-  f->all_known &= v->kind != DV_SKOLEM || map_get(&f->known, v) != NULL;
+  f->all_known &= v->kind != f->kind || map_get(&f->known, v) != NULL;
 }
 
 static bool sizes_all_known(KnownSizes *f, Dim *d) {
@@ -63,20 +64,20 @@ static bool sizes_all_known(KnownSizes *f, Dim *d) {
   return f->all_known;
 }
 
-typedef struct SkolemList {
-  Checker *c;
+typedef struct SizeList {
+  const KnownSizes *of;
   VEC(DimVar *) at;
-} SkolemList;
+} SizeList;
 
-static void collect_skolem(void *arg, DimVar *v) {
-  SkolemList *vars = arg;
-  if (v->kind == DV_SKOLEM)
-    VEC_PUSH(vars->c->arena, vars->at, v);
+static void collect_size(void *arg, DimVar *v) {
+  SizeList *vars = arg;
+  if (v->kind == vars->of->kind)
+    VEC_PUSH(vars->of->c->arena, vars->at, v);
 }
 
-static bool solve_axis_for_names(KnownSizes *f, Dim *d) {
-  SkolemList vars = {.c = f->c};
-  dim_each_var(d, collect_skolem, NULL, &vars);
+static bool solve_axis(KnownSizes *f, Dim *d) {
+  SizeList vars = {.of = f};
+  dim_each_var(d, collect_size, NULL, &vars);
   bool any = false;
   for (uint32_t i = 0; i < vars.at.len; i++) {
     DimVar *v = vars.at.at[i];
@@ -91,6 +92,23 @@ static bool solve_axis_for_names(KnownSizes *f, Dim *d) {
   return any;
 }
 
+static void solve_axes(KnownSizes *f) {
+  for (bool more = true; more;) {
+    more = false;
+    for (uint32_t i = 0; i < f->axes.len; i++)
+      more |= solve_axis(f, f->axes.at[i]);
+  }
+}
+
+bool params_determine_size(Checker *c, const DimVar *v) {
+  KnownSizes f = {.c = c, .kind = v->kind};
+  map_init(&f.known, c->arena);
+  for (uint32_t i = 0; i < c->inference.params.len; i++)
+    collect_axes(&f, c->inference.params.at[i].type);
+  solve_axes(&f);
+  return map_get(&f.known, v) != NULL;
+}
+
 void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
                             const Scope *from, const Scope *until) {
   bool any = false;
@@ -98,7 +116,7 @@ void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
     any |= s->dim != NULL;
   if (!any)
     return;
-  KnownSizes f = {.c = c};
+  KnownSizes f = {.c = c, .kind = DV_SKOLEM};
   map_init(&f.known, c->arena);
   /* names of surrounding functions */
   for (const Scope *s = until; s; s = s->outer) {
@@ -108,11 +126,7 @@ void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
   }
   for (uint32_t i = 0; i < n; i++)
     collect_axes(&f, params[i]);
-  for (bool more = true; more;) {
-    more = false;
-    for (uint32_t i = 0; i < f.axes.len; i++)
-      more |= solve_axis_for_names(&f, f.axes.at[i]);
-  }
+  solve_axes(&f);
   for (const Scope *s = from; s && s != until; s = s->outer) {
     DimVar *v = s->dim ? dim_as_var(s->dim) : NULL;
     if (!v || v->kind != DV_SKOLEM || map_get(&f.known, v))

@@ -1,7 +1,7 @@
 /* Skolem escape: an existential size of a function body must not become part of
    a parameter's type, since callers could not supply it.  Instead the parameter
    gets a new size, and a run-time check tests that both are equal.  Main entry
-   points: skolem_escapes and skolem_bind_shape. */
+   points: skolem_escapes, skolem_free_terms and skolem_bind_shape. */
 #include "typecheck/solver.h"
 
 typedef struct VarSearch {
@@ -216,6 +216,47 @@ bool skolem_escapes(Checker *c, DimVar *v, Dim *d) {
   return !mentions_no_body_size(c, d) &&
          mentions_body_size(c, first_body_size_of(c, &o), d);
 }
+
+/* ---- sizes that were solved by terms of an escaping size ---- */
+
+static void set_solution(Checker *c, DimVar *v, Dim *solution) {
+  dim_replace_solution(c->dims, v, solution);
+  c->dims->solution_count++;
+}
+
+/* In order, since a size may be solved by a term of another one. */
+static void free_sizes_of(Checker *c, const DimVar *v, FreedTerms *freed) {
+  for (uint32_t i = 0; i < c->solver.solved_by_terms.len; i++) {
+    DimVar *size = c->solver.solved_by_terms.at[i];
+    if (!size->solution || size->unknown ||
+        !dim_mentions(c->dims, size->solution, v))
+      continue;
+    VEC_PUSH(c->arena, *freed, ((FreedTerm){size, size->solution}));
+    set_solution(c, size, NULL);
+  }
+}
+
+bool skolem_free_terms(Checker *c, DimVar *v, Dim *d, FreedTerms *freed) {
+  if (params_determine_size(c, v))
+    return false;
+  free_sizes_of(c, v, freed);
+  if (freed->len && !skolem_escapes(c, v, d)) {
+    wakeup_all(c);
+    return true;
+  }
+  for (uint32_t i = freed->len; i-- > 0;)
+    set_solution(c, freed->at[i].size, freed->at[i].term);
+  freed->len = 0;
+  return false;
+}
+
+void skolem_require_terms(Checker *c, const FreedTerms *freed) {
+  for (uint32_t i = 0; i < freed->len; i++)
+    add_size_eq(c, dim_of_var(c->dims, freed->at[i].size), freed->at[i].term,
+                freed->at[i].size->solved_by);
+}
+
+/* ---- shapes ---- */
 
 static Shape *replace_body_sizes(Checker *c, uint32_t from, Shape *s0,
                                  Origin *o) {

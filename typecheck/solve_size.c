@@ -230,7 +230,8 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   bool is_size = !v->is_integer && !v->reshape_hole;
   if (!v->is_integer && dim_is_int(value, &n) && n < 0)
     return CONTRADICTED;
-  if (skolem_escapes(c, v, value)) {
+  FreedTerms freed = {0};
+  if (skolem_escapes(c, v, value) && !skolem_free_terms(c, v, value, &freed)) {
     k->at_run_time = true; /* callers do not know that size */
     return UNDECIDED;
   }
@@ -247,6 +248,7 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   Assumption *others =
       is_term ? without_bounds_by(c, assumptions, v) : assumptions;
   dim_bind(c, v, value);
+  skolem_require_terms(c, &freed);
   if (!is_term)
     return ENTAILED;
   VEC_PUSH(c->arena, c->solver.solved_by_terms, v);

@@ -110,6 +110,11 @@ Verdict solve_keep(Checker *c, Constraint *k);
 Verdict solve_shape_eq(Checker *c, Constraint *k);
 
 /* ---- skolem_escape.c ---- */
+typedef struct FreedTerm { /* a size that was solved by a term */
+  DimVar *size;
+  Dim *term;
+} FreedTerm;
+typedef VEC(FreedTerm) FreedTerms;
 /* True if v occurs in a parameter's type of a function being checked. */
 bool dim_var_in_parameter(Checker *c, DimVar *v);
 /* The same if equations of shapes of unknown rank determine v from one. */
@@ -120,6 +125,12 @@ bool bodies_have_existential(const Checker *c);
 /* True if v := d is a skolem escape: a parameter's type would get a size that
    only the body knows. */
 bool skolem_escapes(Checker *c, DimVar *v, Dim *d);
+/* Called if v := d is a skolem escape.  If parameters only have terms of v,
+ * which do not determine it, such as n % 2, each of these becomes a size of its
+ * own, and v may become d.  Otherwise returns false.  After v was solved,
+ * skolem_require_terms requires that these sizes are equal to their terms. */
+bool skolem_free_terms(Checker *c, DimVar *v, Dim *d, FreedTerms *freed);
+void skolem_require_terms(Checker *c, const FreedTerms *freed);
 /* Solves v.  Existential sizes of the body of v's function are replaced by new
    sizes; a run-time check tests that they are equal. */
 void skolem_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o);
@@ -127,6 +138,10 @@ void skolem_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o);
    skolem_require_same. */
 Type *skolem_replace_escaping(Checker *c, TyVar *v, Type *t, Origin *o);
 void skolem_require_same(Checker *c, Type *own, Type *t, Origin *o);
+
+/* ---- size_determinacy.c ---- */
+/* True if the arguments of the functions being checked determine v. */
+bool params_determine_size(Checker *c, const DimVar *v);
 
 /* ---- solve_divisibility.c ---- */
 /* True if the constraint only states that a division is exact, x == d*(x/d),
