@@ -978,8 +978,18 @@ static void cancel_divisions_in_types(Checker *c, GivenList *given, uint32_t n,
   given->count = kept;
 }
 
+/* Later expressions may have made the escape impossible. */
+static void retry_possible_escapes(Checker *c, uint32_t mark) {
+  for (uint32_t i = mark; i < c->solver.pending.len; i++)
+    if (c->solver.pending.at[i]->may_escape) {
+      c->solver.pending.at[i]->queue.suspended = false;
+      c->solver.has_awake = true;
+    }
+}
+
 void scheme_generalize(Checker *c, uint32_t n, Type **types, Scheme **out,
                        uint32_t mark) {
+  retry_possible_escapes(c, mark);
   c->solver.progress = true;
   solve_pending(c);
   SingleAxes axes = {.c = c};

@@ -100,11 +100,13 @@ static void solve_axes(KnownSizes *f) {
   }
 }
 
-bool params_determine_size(Checker *c, const DimVar *v) {
+bool params_determine_size(Checker *c, const DimVar *v, Dim *axis) {
   KnownSizes f = {.c = c, .kind = v->kind};
   map_init(&f.known, c->arena);
   for (uint32_t i = 0; i < c->inference.params.len; i++)
     collect_axes(&f, c->inference.params.at[i].type);
+  if (axis)
+    VEC_PUSH(c->arena, f.axes, axis);
   solve_axes(&f);
   return map_get(&f.known, v) != NULL;
 }

@@ -237,7 +237,7 @@ static void free_sizes_of(Checker *c, const DimVar *v, FreedTerms *freed) {
 }
 
 bool skolem_free_terms(Checker *c, DimVar *v, Dim *d, FreedTerms *freed) {
-  if (params_determine_size(c, v))
+  if (params_determine_size(c, v, NULL))
     return false;
   free_sizes_of(c, v, freed);
   if (freed->len && !skolem_escapes(c, v, d)) {
@@ -252,8 +252,35 @@ bool skolem_free_terms(Checker *c, DimVar *v, Dim *d, FreedTerms *freed) {
 
 void skolem_require_terms(Checker *c, const FreedTerms *freed) {
   for (uint32_t i = 0; i < freed->len; i++)
-    add_size_eq(c, dim_of_var(c->dims, freed->at[i].size), freed->at[i].term,
+    add_size_eq(c, freed->at[i].term, dim_of_var(c->dims, freed->at[i].size),
                 freed->at[i].size->solved_by);
+}
+
+typedef struct DependentTerm {
+  Checker *c;
+  Dim *term;
+  const Map *dependent; /* set of variables */
+  bool escapes; /* it mentions one that the parameters do not determine */
+} DependentTerm;
+
+static void note_dependent(void *arg, DimVar *v) {
+  DependentTerm *t = arg;
+  t->escapes |=
+      map_get(t->dependent, v) && !params_determine_size(t->c, v, t->term);
+}
+
+bool skolem_may_escape(Checker *c, const DimVar *v, Dim *d) {
+  VarSearch owner = {.dim = v};
+  uint32_t from =
+      bodies_have_existential(c) ? first_body_size_at(c, &owner) : UINT32_MAX;
+  if (from == UINT32_MAX)
+    return false;
+  Map dependent;
+  map_init(&dependent, c->arena);
+  dependent_of_body(c, from, &dependent);
+  DependentTerm term = {.c = c, .term = d, .dependent = &dependent};
+  dim_each_var(d, note_dependent, NULL, &term);
+  return term.escapes;
 }
 
 /* ---- shapes ---- */

@@ -230,7 +230,11 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   bool is_size = !v->is_integer && !v->reshape_hole;
   if (!v->is_integer && dim_is_int(value, &n) && n < 0)
     return CONTRADICTED;
+  bool is_term = !v->is_integer && !dim_is_const(value) && !dim_as_var(value);
   FreedTerms freed = {0};
+  k->may_escape = is_term && skolem_may_escape(c, v, value);
+  if (k->may_escape)
+    return UNDECIDED;
   if (skolem_escapes(c, v, value) && !skolem_free_terms(c, v, value, &freed)) {
     k->at_run_time = true; /* callers do not know that size */
     return UNDECIDED;
@@ -243,7 +247,6 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
        dim_equal(value, dim_resolve(c->dims, k->right))))
     warn_broadcast_forces_one(
         c, k, v); /* unified with a 1; 3 - n == 2 does not count */
-  bool is_term = !v->is_integer && !dim_is_const(value) && !dim_as_var(value);
   Assumption *assumptions = c->facts.assumptions;
   Assumption *others =
       is_term ? without_bounds_by(c, assumptions, v) : assumptions;

@@ -131,6 +131,10 @@ bool skolem_escapes(Checker *c, DimVar *v, Dim *d);
  * skolem_require_terms requires that these sizes are equal to their terms. */
 bool skolem_free_terms(Checker *c, DimVar *v, Dim *d, FreedTerms *freed);
 void skolem_require_terms(Checker *c, const FreedTerms *freed);
+/* True if v := d may turn out to be an escape once ranks are known: the type of
+   a parameter would get a term of sizes that it does not determine, and that
+   may be existential sizes. */
+bool skolem_may_escape(Checker *c, const DimVar *v, Dim *d);
 /* Solves v.  Existential sizes of the body of v's function are replaced by new
    sizes; a run-time check tests that they are equal. */
 void skolem_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o);
@@ -140,8 +144,14 @@ Type *skolem_replace_escaping(Checker *c, TyVar *v, Type *t, Origin *o);
 void skolem_require_same(Checker *c, Type *own, Type *t, Origin *o);
 
 /* ---- size_determinacy.c ---- */
-/* True if the arguments of the functions being checked determine v. */
-bool params_determine_size(Checker *c, const DimVar *v);
+/* True if the arguments of the functions being checked determine v.  `axis`, if
+   not NULL, is an axis of one of them, too. */
+bool params_determine_size(Checker *c, const DimVar *v, Dim *axis);
+
+/* ---- dependent_sizes.c ---- */
+/* Finds the variables that depend on existential sizes since mark, but not on
+   parameters alone: the ranks decide which of them are such sizes. */
+void dependent_of_body(Checker *c, uint32_t mark, Map *out);
 
 /* ---- solve_divisibility.c ---- */
 /* True if the constraint only states that a division is exact, x == d*(x/d),

@@ -394,6 +394,7 @@ struct Constraint {
                               (control_region_begin) */
   bool solved;
   bool at_run_time;     /* only checkable at run time */
+  bool may_escape;      /* solving it may be a skolem escape */
   bool divisibility;    /* a division is exact; callers have to ensure it */
   bool from_broadcast;  /* derived from a broadcast */
   bool sufficient_only; /* implies the wanted condition, but not conversely */
