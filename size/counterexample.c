@@ -192,6 +192,20 @@ static bool search_random(Search *search) {
   return false;
 }
 
+/* Replaces values of free slots by earlier candidates, one slot at a time. */
+static void prefer_small(Search *search) {
+  for (uint32_t i = 0; i < search->free_count; i++) {
+    Atom *atom = search->variables[search->free[i]].atom;
+    int64_t found = atom->model_value;
+    for (uint32_t k = 0; k < MAX_CANDIDATES; k++) {
+      assign_candidate(search, i, k);
+      if (atom->model_value == found || falsifies(search))
+        break;
+    }
+  }
+  falsifies(search); /* computes the defined variables */
+}
+
 static bool search_run(Search *search) {
   uint32_t budget = MAX_ORDERED_TUPLES, max = 1;
   for (uint32_t i = 0; i < search->free_count; i++) {
@@ -202,7 +216,10 @@ static bool search_run(Search *search) {
   for (uint32_t level = 0; level < max && budget; level++)
     if (search_tuples_at(search, level, &budget))
       return true;
-  return search->free_count && search_random(search);
+  if (!search->free_count || !search_random(search))
+    return false;
+  prefer_small(search);
+  return true;
 }
 
 /* ---- setting up and showing ---- */
@@ -243,11 +260,28 @@ static int variable_cmp(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Prints the variables of the claim.  Also prints other variables that are 0,
-   since a reader would not expect that. */
+/* True if the claim holds, or an assumption fails, at some other small value of
+   the variable. */
+static bool is_needed(Search *search, const SearchVariable *variable) {
+  if (variable->defined)
+    return false;
+  int64_t value = variable->atom->model_value;
+  bool holds = true;
+  for (int64_t other = 1; other <= 3 && holds; other++) {
+    variable->atom->model_value = other;
+    holds = falsifies(search);
+  }
+  variable->atom->model_value = value;
+  falsifies(search); /* computes the defined variables again */
+  return !holds;
+}
+
+/* Prints the variables of the claim, and those that conditions limit.  Also
+   prints other variables that are 0, since a reader would not expect that. */
 static void print_assignment(Search *search, Buffer *out) {
   for (uint32_t i = search->shown_count; i < search->variable_count; i++)
-    if (!search->variables[i].atom->model_value) {
+    if (!search->variables[i].atom->model_value ||
+        is_needed(search, &search->variables[i])) {
       SearchVariable other = search->variables[i];
       search->variables[i] = search->variables[search->shown_count];
       search->variables[search->shown_count++] = other;
