@@ -70,9 +70,8 @@ static void start_evaluation(Search *search) {
       (Evaluation){dim_next_visit_epoch(search->cx), UINT32_MAX};
 }
 
-/* True if the values of the free slots satisfy the assumptions and falsify the
-   claim. */
-static bool falsifies(Search *search) {
+/* Computes the defined variables.  False if one is no size. */
+static bool compute_defined(Search *search) {
   const Query *query = &search->query;
   Evaluation *e = &search->evaluation;
   int64_t value;
@@ -83,6 +82,17 @@ static bool falsifies(Search *search) {
       return false;
     search->def_atoms[i]->model_value = value;
   }
+  return true;
+}
+
+/* True if the values of the free slots satisfy the assumptions and falsify the
+   claim. */
+static bool falsifies(Search *search) {
+  const Query *query = &search->query;
+  Evaluation *e = &search->evaluation;
+  int64_t value;
+  if (!compute_defined(search))
+    return false;
   start_evaluation(search);
   if (!dim_evaluate(e, search->goal, &value) ||
       (search->eq ? value == 0 : value >= 0))
@@ -203,7 +213,7 @@ static void prefer_small(Search *search) {
         break;
     }
   }
-  falsifies(search); /* computes the defined variables */
+  compute_defined(search);
 }
 
 static bool search_run(Search *search) {
@@ -260,20 +270,35 @@ static int variable_cmp(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+typedef struct ShownValues {
+  int64_t at[MAX_SEARCH_VARIABLES];
+} ShownValues;
+
+static bool shown_are(const Search *search, const ShownValues *values) {
+  for (uint32_t i = 0; i < search->shown_count; i++)
+    if (search->variables[i].atom->model_value != values->at[i])
+      return false;
+  return true;
+}
+
 /* True if the claim holds, or an assumption fails, at some other small value of
-   the variable. */
+   the variable, and the same values of the shown variables. */
 static bool is_needed(Search *search, const SearchVariable *variable) {
   if (variable->defined)
     return false;
+  ShownValues shown;
+  for (uint32_t i = 0; i < search->shown_count; i++)
+    shown.at[i] = search->variables[i].atom->model_value;
   int64_t value = variable->atom->model_value;
-  bool holds = true;
-  for (int64_t other = 1; other <= 3 && holds; other++) {
+  bool needed = false;
+  for (int64_t other = 1; other <= 3 && !needed; other++) {
     variable->atom->model_value = other;
-    holds = falsifies(search);
+    needed = compute_defined(search) && shown_are(search, &shown) &&
+             !falsifies(search);
   }
   variable->atom->model_value = value;
-  falsifies(search); /* computes the defined variables again */
-  return !holds;
+  compute_defined(search);
+  return needed;
 }
 
 /* Prints the variables of the claim, and those that conditions limit.  Also
