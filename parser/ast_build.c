@@ -397,17 +397,21 @@ TypeExpr *type_apply(ParseState *ps, TypeVec *args, TypeExpr *name, Span span) {
 }
 
 TypeExpr *type_axes(ParseState *ps, TypeExpr *type, AxisVec *axes, Span span) {
+  if (!axes)
+    return type_new(ps, TX_HOLE, span);
   type->span = span;
   type->has_axes = true;
-  type->axes = (Axes){axes->at, axes->len};
+  type->axes = axes_of(axes);
   raise_depth(&type->depth, axes_depth(&type->axes));
   return type_check_depth(ps, type);
 }
 
 TypeExpr *type_call(ParseState *ps, Name name, AxisVec *axes, Span span) {
+  if (!axes)
+    return type_new(ps, TX_HOLE, span);
   TypeExpr *t = type_new(ps, TX_CALL, span);
   t->name = name;
-  t->axes = (Axes){axes->at, axes->len};
+  t->axes = axes_of(axes);
   raise_depth(&t->depth, axes_depth(&t->axes));
   return type_check_depth(ps, t);
 }
@@ -499,16 +503,24 @@ DimExpr *dim_binary(ParseState *ps, char op, DimExpr *left, DimExpr *right,
   return dim_check_depth(ps, d);
 }
 
+Axes axes_of(const AxisVec *axes) {
+  return axes ? (Axes){axes->at, axes->len} : (Axes){0};
+}
+
 DimExpr *dim_call(ParseState *ps, Sym *id, AxisVec *axes, Span span) {
+  if (!axes)
+    return dim_new(ps, DX_HOLE, span);
   DimExpr *d = dim_id(ps, DX_CALL, id, span);
-  d->axes = (Axes){axes->at, axes->len};
+  d->axes = axes_of(axes);
   raise_depth(&d->depth, axes_depth(&d->axes));
   return dim_check_depth(ps, d);
 }
 
 DimExpr *dim_shape(ParseState *ps, AxisVec *axes, Span span) {
+  if (!axes)
+    return dim_new(ps, DX_HOLE, span);
   DimExpr *d = dim_new(ps, DX_SHAPE, span);
-  d->axes = (Axes){axes->at, axes->len};
+  d->axes = axes_of(axes);
   raise_depth(&d->depth, axes_depth(&d->axes));
   return dim_check_depth(ps, d);
 }

@@ -483,8 +483,10 @@ static void record_declared(ParseState *ps, const Token *token) {
   bool begins = t->last_kind == TOK_VAL || t->last_kind == TOK_FUN;
   if (t->openers.len)
     return;
-  if (begins && token->kind == TOK_ID)
-    t->declared = (DecName){token->value.sym, token->span};
+  if (t->last_kind == TOK_TYPE || t->last_kind == TOK_DATATYPE)
+    t->declared = (DecName){.is_type = true};
+  else if (begins && token->kind == TOK_ID)
+    t->declared = (DecName){.name = token->value.sym, .span = token->span};
   else if (begins || token->kind == TOK_SEMI)
     t->declared = (DecName){0};
 }

@@ -409,7 +409,7 @@ static const char *render(const FormatPass *pass, Buffer *out, size_t *len) {
 }
 
 static const char *ast_text(const FormatPass *pass, Buffer *out) {
-  Program program = {pass->ps.decs.at, pass->ps.decs.len, false};
+  Program program = {.decs = pass->ps.decs.at, .dec_count = pass->ps.decs.len};
   size_t from = out->len, len;
   ast_dump(out, &program);
   return take_appended(out, from, pass->ps.arena, &len);

@@ -64,6 +64,7 @@ typedef struct TokenStream
 typedef struct DecName {
   Sym *name; /* or NULL */
   Span span;
+  bool is_type; /* `type` or `datatype` instead; without a name */
 } DecName;
 
 typedef struct ParseState {
@@ -91,6 +92,7 @@ typedef struct ParseState {
 
   /* Results. */
   DecVec decs;
+  bool type_missing; /* see Program */
   TypeExpr *type;
   Givens given;
 } ParseState;
@@ -122,7 +124,8 @@ const ForeignWord *tokens_blamed_foreign(const ParseState *ps, int seen,
    than the `val` or `fun` before it, and continues that declaration.  Probably
    a word is missing before it.  No file: there is none. */
 Span tokens_outdented(const ParseState *ps);
-/* The last name after a `val` or `fun` outside of brackets, since a `;`. */
+/* What the last `val`, `fun`, `type` or `datatype` outside brackets declares,
+   since a `;`. */
 DecName tokens_declared(const ParseState *ps);
 /* The first `and` of this group of functions that does not begin a line. */
 Span tokens_inner_and(const ParseState *ps);
@@ -209,6 +212,9 @@ DimExpr *dim_num(ParseState *ps, const char *num, Span span);
 DimExpr *dimexpr_neg(ParseState *ps, DimExpr *arg, Span span);
 DimExpr *dim_binary(ParseState *ps, char op, DimExpr *left, DimExpr *right,
                     Span span);
+/* `axes` is NULL after a syntax error: then the size or type is a hole, longer
+   than _, which stands for any. */
+Axes axes_of(const AxisVec *axes);
 DimExpr *dim_call(ParseState *ps, Sym *id, AxisVec *axes, Span span);
 DimExpr *dim_shape(ParseState *ps, AxisVec *axes, Span span);
 AxisExpr axis_dim(DimExpr *dim);

@@ -345,7 +345,7 @@ tyvar_commas
 
 axis_params
   : %empty              { $$ = (AxisParams){0}; }
-  | axes_bracket        { $$ = (AxisParams){true, {$1->at, $1->len}}; }
+  | axes_bracket        { $$ = (AxisParams){true, axes_of($1)}; }
   ;
 
 cons
@@ -573,14 +573,15 @@ qid
 
 /* ---- axes and sizes ---- */
 
+/* NULL after a syntax error. */
 axes_bracket
   : "[" axes_opt "]"    { $$ = $2; }
-  | "[" error "]"       { RESUME_AFTER(@$); $$ = NEW(ps->arena, AxisVec); }
+  | "[" error "]"       { RESUME_AFTER(@$); $$ = NULL; }
   ;
 
 axes_parens
   : "(" axes_opt ")"    { $$ = $2; }
-  | "(" error ")"       { RESUME_AFTER(@$); $$ = NEW(ps->arena, AxisVec); }
+  | "(" error ")"       { RESUME_AFTER(@$); $$ = NULL; }
   ;
 
 axes_opt
@@ -602,7 +603,7 @@ axis
     }
   | "..." ID axes_parens {
       $$ = (AxisExpr){.kind = AXIS_SPLICE, .span = @$, .id = $2,
-                      .is_call = true, .args = {$3->at, $3->len}};
+                      .is_call = $3 != NULL, .args = axes_of($3)};
     }
   ;
 
@@ -1045,6 +1046,7 @@ static void add_bare_expr(ParseState *ps, Expr *expr) {
 static void add_failed_dec(ParseState *ps) {
   DecName failed = ps->failed;
   ps->failed = (DecName){0};
+  ps->type_missing |= failed.is_type;
   if (!failed.name)
     return;
   Dec *dec = dec_new(ps, DEC_VAL, failed.span);

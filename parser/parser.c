@@ -32,7 +32,8 @@ bool parse_incomplete(const ParseState *ps) {
 }
 
 static Program program_of(const ParseState *ps) {
-  return (Program){ps->decs.at, ps->decs.len, parse_incomplete(ps)};
+  return (Program){ps->decs.at, ps->decs.len, parse_incomplete(ps),
+                   ps->type_missing};
 }
 
 /* Forgets the program if most of it may be no program. */

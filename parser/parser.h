@@ -393,7 +393,8 @@ struct Dec {
 typedef struct Program {
   Dec **decs;
   uint32_t dec_count;
-  bool incomplete; /* the text is incomplete: the REPL reads another line */
+  bool incomplete;   /* the text is incomplete: the REPL reads another line */
+  bool type_missing; /* a syntax error removed the declaration of a type */
 } Program;
 
 /* Error codes.  Lexer: 101 unclosed comment, 102 invalid character or operator

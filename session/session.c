@@ -20,6 +20,8 @@
 enum { /* error codes of typecheck/ */
        ERROR_UNKNOWN_MODULE = 310,
        ERROR_UNKNOWN_NAME = 312,
+       ERROR_UNKNOWN_CONSTRUCTOR = 313,
+       ERROR_UNKNOWN_TYPE = 342,
        ERROR_NOT_EXHAUSTIVE = 401
 };
 
@@ -248,13 +250,27 @@ static void notify_checked(Session *s, uint32_t from) {
       s->host.on_checked(s->host.eval.owner, s, &s->pending.at[i].result);
 }
 
-/* After a syntax error or a failed import, names are missing: drops errors
-   about unknown names. */
-static void drop_unknown_names(Session *s, uint32_t from) {
-  uint32_t kept_count = from;
-  for (uint32_t i = from; i < s->diags.all.len; i++) {
+typedef struct MissingNames {
+  uint32_t from; /* number of the first diagnostic that they may explain */
+  bool types;    /* of types and constructors, too */
+} MissingNames;
+
+static bool explains(const MissingNames *missing, const Diag *diag) {
+  return diag->code == ERROR_UNKNOWN_MODULE ||
+         diag->code == ERROR_UNKNOWN_NAME ||
+         (missing->types && (diag->code == ERROR_UNKNOWN_CONSTRUCTOR ||
+                             diag->code == ERROR_UNKNOWN_TYPE));
+}
+
+/* After a syntax error, a failed import or a failed `open`, names are missing:
+   drops errors about unknown names. */
+static void drop_unknown_names(Session *s, const MissingNames *missing) {
+  if (missing->from >= s->diags.all.len)
+    return;
+  uint32_t kept_count = missing->from;
+  for (uint32_t i = missing->from; i < s->diags.all.len; i++) {
     Diag *diag = s->diags.all.at[i];
-    if (diag->code == ERROR_UNKNOWN_NAME || diag->code == ERROR_UNKNOWN_MODULE)
+    if (explains(missing, diag))
       s->diags.errors--;
     else
       s->diags.all.at[kept_count++] = diag;
@@ -278,10 +294,15 @@ bool session_check_source(Session *s, uint32_t file, Module *module, bool bare,
   bool parsed_ok = s->diags.errors == errors;
   module_foretell(module, &program);
   TextStart start = checker_begin_text(s->checker);
+  MissingNames missing = {.from = UINT32_MAX, .types = true};
   for (uint32_t i = 0; i < program.dec_count; i++)
-    check_dec(s, module, &program, program.decs[i], main);
+    if (!check_dec(s, module, &program, program.decs[i], main) &&
+        program.decs[i]->kind == DEC_OPEN && missing.from == UINT32_MAX)
+      missing.from = s->diags.all.len;
   if (!parsed_ok || s->has_missing_import)
-    drop_unknown_names(s, diags_before_check);
+    missing = (MissingNames){diags_before_check,
+                             program.type_missing || s->has_missing_import};
+  drop_unknown_names(s, &missing);
   s->has_missing_import = outer_missing;
   checker_default_elems(s->checker, start);
   diags_drop_explained(&s->diags, diags_before_check);

@@ -24,10 +24,13 @@ static Scope *push_name(Checker *c, Sym *name) {
 
 /* ---- sizes ---- */
 
-/* Records a _.  Its size or type is reported at the end. */
+/* Records a _.  Its size or type is reported at the end.  After a syntax error,
+   which was reported, a hole is longer. */
 static void note_typed_hole(Checker *c, Span span, Dim *dim, Type *type) {
   TypedHole hole = {span, dim, type};
-  if (!c->names.module->library)
+  bool is_syntax_error = span.end - span.start > 1;
+  c->inference.meets_error |= is_syntax_error;
+  if (!is_syntax_error && !c->names.module->library)
     VEC_PUSH(c->arena, c->notes.typed_holes, hole);
 }
 
@@ -396,8 +399,18 @@ Type *annot_ty_param(Checker *c, Sym *name, AnnotMode mode) {
 
 /* ---- named types ---- */
 
-static Type *error_bad_type(Checker *c, TypeExpr *t, const char *what) {
+static Type *error_bad_type(Checker *c, const TypeExpr *t, const char *what) {
   error_at(c, 342, t->span, "%s", what);
+  return ty_meta(c);
+}
+
+/* After an error about the type: it is any type, but its arguments give names
+   to sizes. */
+static Type *annot_failed(Checker *c, const TypeExpr *t, AnnotMode mode) {
+  c->inference.meets_error = true;
+  for (uint32_t i = 0; i < t->arg_count; i++)
+    annot_type(c, t->args[i], mode);
+  annot_axes(c, t->axes, mode);
   return ty_meta(c);
 }
 
@@ -440,7 +453,7 @@ static const struct {
     {"dict", "use a record, `{w : f32}`, or a list of pairs"},
 };
 
-static Type *error_unknown_type(Checker *c, TypeExpr *t) {
+static void error_unknown_type(Checker *c, const TypeExpr *t) {
   const char *name = t->name.id->text;
   Diag *d = t->name.module
                 ? error_at(c, 342, t->span, "module `%s` has no type `%s`",
@@ -456,7 +469,6 @@ static Type *error_unknown_type(Checker *c, TypeExpr *t) {
             (Suggestion){.kind = SUGGEST_TYPE,
                          .span = t->name.span,
                          .name = t->name.id});
-  return ty_meta(c);
 }
 
 /* The types and sizes that a named type requires. */
@@ -569,7 +581,7 @@ static Type *expand_alias(Checker *c, TypeExpr *t, TypeName *n,
              dec->has_axes ? dec->axes.len : 0,
              dec->has_axes && dec->axes.len == 1 ? "" : "s")
         ->help = declared_form(c, dec);
-    return ty_meta(c);
+    return annot_failed(c, t, mode);
   }
   Type **args = NEW_ARRAY(c->arena, Type *, t->arg_count);
   for (uint32_t i = 0; i < t->arg_count; i++)
@@ -602,7 +614,7 @@ static Type *annot_datatype(Checker *c, TypeExpr *t, Datatype *d,
                  d->name->text, d->arity, d->arity == 1 ? "" : "s",
                  d->dim_arity, d->dim_arity == 1 ? "" : "s");
     diag->help = d->dec ? declared_form(c, d->dec) : "for example `int list`";
-    return ty_meta(c);
+    return annot_failed(c, t, mode);
   }
   Type **args = NEW_ARRAY(c->arena, Type *, d->arity);
   for (uint32_t i = 0; i < d->arity; i++)
@@ -653,8 +665,10 @@ static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
   Dtype dtype = t->name.module ? DT_NONE : dtype_by_name(name);
   bool is_int = !t->name.module && strcmp(name, "int") == 0;
   if (dtype != DT_NONE || is_int) {
-    if (t->arg_count)
-      return error_bad_type(c, t, "an element type takes no type arguments");
+    if (t->arg_count) {
+      error_bad_type(c, t, "an element type takes no type arguments");
+      return annot_failed(c, t, mode);
+    }
     Shape *s = annot_axes(c, t->has_axes ? t->axes : (Axes){0}, mode);
     return ty_tensor(c, elem_fixed(c, is_int ? DT_I64 : dtype), s, NULL);
   }
@@ -666,10 +680,9 @@ static Type *annot_name(Checker *c, TypeExpr *t, AnnotMode mode) {
   if (!n && !t->name.module && strcmp(name, "cast") == 0)
     return annot_cast(c, t, mode);
   if (!n)
-    return error_unknown_type(c, t);
-  c->inference.meets_error |= n->has_error;
-  if (n->has_error)
-    return ty_meta(c);
+    error_unknown_type(c, t);
+  if (!n || n->has_error)
+    return annot_failed(c, t, mode);
   return n->data ? annot_datatype(c, t, n->data, mode)
                  : expand_alias(c, t, n, mode);
 }
@@ -717,8 +730,8 @@ static Type *annot_call(Checker *c, TypeExpr *t, AnnotMode mode) {
     k->axis[1] = annot_shape_arg(c, t, 1, mode, size);
     return k;
   }
-  return error_bad_type(
-      c, t, arena_printf(c->arena, "`%s(...)` is not a type", name));
+  error_bad_type(c, t, arena_printf(c->arena, "`%s(...)` is not a type", name));
+  return annot_failed(c, t, mode);
 }
 
 static Type *annot_fun(Checker *c, TypeExpr *t, AnnotMode mode) {
@@ -800,10 +813,7 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
   }
   case TX_HOLE:
     r = ty_meta(c);
-    if (t->span.end - t->span.start == 1)
-      note_typed_hole(c, t->span, NULL, r);
-    else /* a syntax error was reported */
-      c->inference.meets_error = true;
+    note_typed_hole(c, t->span, NULL, r);
     return r;
   }
   if (r->tag != TY_VAR && !r->span.file)

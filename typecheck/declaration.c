@@ -310,28 +310,30 @@ static void add_binding(Checker *c, Checked *out, Binding *b, Dec *dec) {
 
 /* After an error the names get any type, so that one mistake is reported
    once. */
-static void define_failed_names(Checker *c, Pat *p) {
-  if (p->kind == PAT_VAR || p->kind == PAT_AS) {
-    Binding *b = binding_new(c, BK_VALUE, p->id, p->span);
-    b->has_error = true;
-    module_define(c, p->id, b);
-  }
+static void define_failed(Checker *c, Sym *name, Span span) {
+  Binding *b = binding_new(c, BK_VALUE, name, span);
+  b->has_error = true;
+  module_define(c, name, b);
+}
+
+static void define_failed_names(Checker *c, const Pat *p) {
+  if ((p->kind == PAT_VAR || p->kind == PAT_AS || p->kind == PAT_SPLICE) &&
+      p->id)
+    define_failed(c, p->id, p->span);
   for (uint32_t i = 0; i < p->arg_count; i++)
     define_failed_names(c, p->args[i]);
   for (uint32_t i = 0; i < p->field_count; i++)
     if (p->fields[i].pat)
       define_failed_names(c, p->fields[i].pat);
+    else
+      define_failed(c, p->fields[i].id, p->fields[i].span);
 }
 
 static void define_failed_dec(Checker *c, Dec *dec) {
   if (dec->kind == DEC_VAL)
     define_failed_names(c, dec->pat);
-  for (uint32_t i = 0; i < dec->fun_count; i++) {
-    Binding *b =
-        binding_new(c, BK_VALUE, dec->funs[i].name, dec->funs[i].name_span);
-    b->has_error = true;
-    module_define(c, b->name, b);
-  }
+  for (uint32_t i = 0; i < dec->fun_count; i++)
+    define_failed(c, dec->funs[i].name, dec->funs[i].name_span);
 }
 
 /* Reports each _ of an annotation with the inferred size or type, in the names

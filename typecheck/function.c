@@ -193,8 +193,10 @@ static void infer_clause(Checker *c, Function *f, uint32_t i) {
   uint32_t serial = c->solver.serial, part = control_region_begin(c);
   Type *type;
   check_unique_params(c, k);
+  uint32_t errors = c->diags->errors;
   f->pats[i] = clause_params(c, f, k);
-  check_param_sizes_determined(c, f, saved);
+  if (c->diags->errors == errors)
+    check_param_sizes_determined(c, f, saved);
   annot_givens(c, k->given, ANNOT_PARAM, true);
   Core *body = clause_body(c, f, k, &type);
   if (type) {

@@ -137,5 +137,7 @@ void check_sizes_determined(Checker *c, uint32_t n, Type *const *params,
              v->name->text)
         ->help = "give it an axis of its own, as in f32[n]: a term determines "
                  "at most one name, and not inside / or %";
+    map_put(&f.known, v, v); /* with an axis of its own */
+    solve_axes(&f);
   }
 }
