@@ -22,8 +22,8 @@ typedef struct Magnitude {
 static void magnitude_of(Magnitude *v, BigInt a) {
   if (a.limbs) {
     v->limbs = a.limbs;
-    v->len = a.len;
-    v->negative = a.negative;
+    v->len = bigint_limb_count(a);
+    v->negative = a.small < 0;
     return;
   }
   v->negative = a.small < 0;
@@ -49,7 +49,7 @@ static BigInt normalize(const mp_limb_t *at, mp_size_t len, bool negative) {
     return bigint_of(negative ? -(int64_t)at[0] : (int64_t)at[0]);
   if (len == 1 && at[0] == top && negative)
     return bigint_of(INT64_MIN);
-  return (BigInt){.limbs = at, .len = (uint32_t)len, .negative = negative};
+  return (BigInt){.small = negative ? -len : len, .limbs = at};
 }
 
 static int magnitude_cmp(const Magnitude *a, const Magnitude *b) {
@@ -113,7 +113,7 @@ BigInt bigint_neg(DimCtx *cx, BigInt a) {
     at[0] = (mp_limb_t)1 << 63;
     return normalize(at, 1, false);
   }
-  return normalize(a.limbs, a.len, !a.negative);
+  return normalize(a.limbs, bigint_limb_count(a), a.small > 0);
 }
 
 BigInt bigint_abs(DimCtx *cx, BigInt a) {
@@ -264,13 +264,14 @@ static const char *int64_text(Arena *arena, int64_t n) {
 const char *bigint_text(DimCtx *cx, BigInt a) {
   if (!a.limbs)
     return int64_text(cx->arena, a.small);
-  mp_limb_t *copy = limbs_new(cx, a.len); /* mpn_get_str overwrites it */
-  mpn_copyi(copy, a.limbs, a.len);
-  char *text = arena_alloc(cx->arena, (size_t)a.len * 20 + 3);
+  uint32_t count = bigint_limb_count(a);
+  mp_limb_t *copy = limbs_new(cx, count); /* mpn_get_str overwrites it */
+  mpn_copyi(copy, a.limbs, count);
+  char *text = arena_alloc(cx->arena, (size_t)count * 20 + 3);
   char *at = text;
-  if (a.negative)
+  if (a.small < 0)
     *at++ = '-';
-  size_t len = mpn_get_str((unsigned char *)at, 10, copy, a.len);
+  size_t len = mpn_get_str((unsigned char *)at, 10, copy, count);
   for (size_t i = 0; i < len; i++)
     at[i] = (char)(at[i] + '0');
   if (len > 1 && at[0] == '0') /* mpn_get_str may produce a leading zero */

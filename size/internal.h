@@ -29,12 +29,11 @@ enum {
 /* ---- bigint.c: integers ---- */
 
 /* If limbs is NULL, small is the value.  Otherwise the value does not fit in
-   int64; its magnitude is limbs[0..len), with limbs[len - 1] != 0. */
+   int64.  Its magnitude is limbs[0..n), with limbs[n - 1] != 0; small is n, or
+   -n for a negative value. */
 typedef struct BigInt {
   int64_t small;
   const unsigned long *limbs; /* mp_limb_t */
-  uint32_t len;
-  bool negative;
 } BigInt;
 
 static inline BigInt bigint_of(int64_t n) {
@@ -44,9 +43,10 @@ static inline bool bigint_is(BigInt a, int64_t n) {
   return !a.limbs && a.small == n;
 }
 static inline int bigint_sign(BigInt a) {
-  if (a.limbs)
-    return a.negative ? -1 : 1;
   return (a.small > 0) - (a.small < 0);
+}
+static inline uint32_t bigint_limb_count(BigInt a) {
+  return a.limbs ? (uint32_t)(a.small < 0 ? -a.small : a.small) : 0;
 }
 int bigint_cmp(BigInt a, BigInt b);
 BigInt bigint_add(DimCtx *cx, BigInt a, BigInt b);
@@ -59,9 +59,9 @@ void bigint_divide(DimCtx *cx, BigInt a, BigInt b, BigInt *q, BigInt *r);
 BigInt bigint_gcd(DimCtx *cx, BigInt a, BigInt b); /* >= 0 */
 static inline uint32_t bigint_hash(BigInt a) {
   uint64_t h = (uint64_t)a.small * 0x9E3779B97F4A7C15u;
-  for (uint32_t i = 0; a.limbs && i < a.len; i++)
+  for (uint32_t i = 0; i < bigint_limb_count(a); i++)
     h = (h ^ a.limbs[i]) * 0x9E3779B97F4A7C15u;
-  return (uint32_t)(h >> 32) ^ (a.negative ? 0x55u : 0);
+  return (uint32_t)(h >> 32);
 }
 BigInt bigint_parse(DimCtx *cx, const char *text);
 const char *bigint_text(DimCtx *cx, BigInt a); /* decimal */

@@ -162,7 +162,7 @@ static void compute_metadata(Dim *d) {
   uint32_t hash = 0;
   for (uint32_t i = 0; i < d->term_count; i++) {
     const Monomial *mono = d->terms[i].mono;
-    weight += 1 + d->terms[i].coef.len / 4;
+    weight += 1 + bigint_limb_count(d->terms[i].coef) / 4;
     for (uint32_t j = 0; j < mono->power_count; j++) {
       const Atom *atom = mono->powers[j].atom;
       weight += (uint64_t)atom->weight * mono->powers[j].exp;
