@@ -96,8 +96,11 @@ typedef struct Term {
 struct Dim {
   uint32_t term_count, hash, weight;
   uint16_t depth;
-  bool has_meta;      /* contained an unsolved meta or a product when created */
-  bool has_unguarded; /* contains an unguarded division */
+  bool has_meta : 1; /* contained an unsolved meta or a product when created */
+  bool has_product : 1;   /* contains the product of a shape variable */
+  bool has_unguarded : 1; /* contains an unguarded division */
+  bool
+      is_sum_of_vars : 1; /* each term is a number times at most one variable */
   /* cached by substitute.c: the resolved form, or NULL.  It can be resolved
      further if the generation agrees: no variable has been forgotten since.  It
      is final if the number of solutions agrees, too. */
@@ -112,7 +115,8 @@ struct Dim {
 
 struct Atom {
   AtomKind kind;
-  bool has_meta, nonneg;         /* nonneg: see dim_atom_nonneg */
+  bool has_meta, has_product;    /* as for Dim */
+  bool nonneg;                   /* see dim_atom_nonneg */
   bool unguarded, has_unguarded; /* ATOM_DIV: unguarded, or an operand is
                                     (dim_div_unguarded) */
   uint16_t depth;
@@ -140,6 +144,7 @@ struct DimAtomTable {
                    two */
   uint32_t len, cap, next_key;
   uint64_t epoch;
+  bool has_unknown; /* some meta was forgotten */
   /* counts how often solved metas were forgotten */
   uint64_t resolved_generation;
   Monomial *unit_monomial; /* the empty monomial */

@@ -160,13 +160,17 @@ static uint32_t saturate_weight(uint64_t n) {
 static void compute_metadata(Dim *d) {
   uint64_t weight = 0;
   uint32_t hash = 0;
+  d->is_sum_of_vars = true;
   for (uint32_t i = 0; i < d->term_count; i++) {
     const Monomial *mono = d->terms[i].mono;
+    if (mono->degree && (mono->degree > 1 || !mono->powers[0].atom->var))
+      d->is_sum_of_vars = false;
     weight += 1 + bigint_limb_count(d->terms[i].coef) / 4;
     for (uint32_t j = 0; j < mono->power_count; j++) {
       const Atom *atom = mono->powers[j].atom;
       weight += (uint64_t)atom->weight * mono->powers[j].exp;
       d->has_meta |= atom->has_meta;
+      d->has_product |= atom->has_product;
       d->has_unguarded |= atom->has_unguarded;
       if (atom->depth > d->depth)
         d->depth = atom->depth;
@@ -285,6 +289,7 @@ static Atom *atom_new(DimCtx *cx, const Atom *key) {
     const Dim *arg = atom->args[i];
     weight += arg->weight;
     atom->has_meta |= arg->has_meta;
+    atom->has_product |= arg->has_product;
     atom->has_unguarded |= arg->has_unguarded;
     if (arg->depth >= atom->depth)
       atom->depth = (uint16_t)(arg->depth + 1);
@@ -352,7 +357,8 @@ Dim *dim_of_var(DimCtx *cx, DimVar *var) {
 }
 
 Dim *dim_of_prod(DimCtx *cx, ShapeVar *var) {
-  Atom key = {.kind = ATOM_PROD, .shape = var, .has_meta = true};
+  Atom key = {
+      .kind = ATOM_PROD, .shape = var, .has_meta = true, .has_product = true};
   return dim_atom_intern(cx, &key);
 }
 
@@ -436,6 +442,10 @@ int64_t dim_content(DimCtx *cx, const Dim *d) {
 
 bool dim_has_metas(const Dim *d) {
   return d->has_meta;
+}
+
+bool dim_has_products(const Dim *d) {
+  return d->has_product;
 }
 
 bool dim_is_linear(const Dim *d) {

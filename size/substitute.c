@@ -34,9 +34,14 @@ static Dim *cached_solution(const struct DimAtomTable *atoms,
 }
 
 void dim_set_unknown(DimCtx *cx, DimVar *var) {
-  var->unknown = true;
+  struct DimAtomTable *atoms = dim_atom_table(cx);
+  var->unknown = atoms->has_unknown = true;
   if (var->solution)
-    dim_atom_table(cx)->resolved_generation++;
+    atoms->resolved_generation++;
+}
+
+bool dim_any_unknown(DimCtx *cx) {
+  return dim_atom_table(cx)->has_unknown;
 }
 
 void dim_replace_solution(DimCtx *cx, DimVar *var, Dim *solution) {
@@ -198,6 +203,12 @@ static Dim *resolved_before(const DimCtx *cx, const Dim *d) {
   return valid ? d->resolved : NULL;
 }
 
+static void set_resolved(const DimCtx *cx, Dim *d, Dim *out) {
+  d->resolved = out;
+  d->resolved_generation = cx->atom_table->resolved_generation;
+  d->resolved_solution_count = cx->solution_count;
+}
+
 /* A size in a type is resolved repeatedly.  Each time continues from the last
    result, which is the answer if no variable was solved or forgotten since. */
 static Dim *rewrite_resolving(Rewrite *rw, Dim *d) {
@@ -205,9 +216,7 @@ static Dim *rewrite_resolving(Rewrite *rw, Dim *d) {
   if (known && d->resolved_solution_count == rw->cx->solution_count)
     return known;
   Dim *out = known && known != d ? rewrite(rw, known) : rewrite_terms(rw, d);
-  d->resolved = out;
-  d->resolved_generation = rw->cx->atom_table->resolved_generation;
-  d->resolved_solution_count = rw->cx->solution_count;
+  set_resolved(rw->cx, d, out);
   return out;
 }
 
@@ -260,10 +269,17 @@ static bool is_sum_of_unsolved(Dim *d) {
 
 /* The resolved form if no walk is necessary, otherwise NULL. */
 static Dim *resolved_form(const DimCtx *cx, Dim *d) {
-  if (!d->has_meta || is_sum_of_unsolved(d))
+  if (!d->has_meta)
     return d;
-  bool current = d->resolved_solution_count == cx->solution_count;
-  return current ? resolved_before(cx, d) : NULL;
+  if (d->resolved_solution_count == cx->solution_count) {
+    Dim *out = resolved_before(cx, d);
+    if (out)
+      return out;
+  }
+  if (!is_sum_of_unsolved(d))
+    return NULL;
+  set_resolved(cx, d, d);
+  return d;
 }
 
 Dim *dim_resolve(DimCtx *cx, Dim *d) {
@@ -382,17 +398,8 @@ static bool is_unknown(AtomVisit *v, Atom *atom) {
 
 bool dim_has_unknown(const Dim *d) {
   AtomVisit v = {.stop = is_unknown, .follow_solutions = true};
-  return d->has_meta && visit_from(&v, d);
-}
-
-/* True if d is a linear polynomial of variables: most sizes are. */
-static bool is_sum_of_variables(const Dim *d) {
-  if (!dim_is_linear(d))
-    return false;
-  for (uint32_t i = 0; i < d->term_count; i++)
-    if (d->terms[i].mono->degree && !d->terms[i].mono->powers[0].atom->var)
-      return false;
-  return true;
+  return d->has_meta && d->terms[0].mono->powers[0].atom->table->has_unknown &&
+         visit_from(&v, d);
 }
 
 static bool visit_callback(AtomVisit *v, Atom *atom) {
@@ -405,7 +412,7 @@ static bool visit_callback(AtomVisit *v, Atom *atom) {
 
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
                   void (*g)(void *, ShapeVar *), void *arg) {
-  if (is_sum_of_variables(d)) {
+  if (d->is_sum_of_vars) { /* most sizes are */
     for (uint32_t i = 0; f && i < d->term_count; i++)
       if (d->terms[i].mono->degree)
         f(arg, d->terms[i].mono->powers[0].atom->var);

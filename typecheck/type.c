@@ -503,10 +503,7 @@ void dim_visit(TypeVisitor *v, Dim *d) {
   if (!v->dim && !v->shape)
     return;
   d = dim_resolve(v->c->dims, d);
-  DimVar *var = dim_as_var(d);
-  if (var)
-    visit_dimvar(v, var);
-  else
+  if (v->dim || dim_has_products(d))
     dim_each_var(d, v->dim ? visit_dimvar : NULL, visit_shapevar, v);
 }
 
@@ -547,6 +544,8 @@ void ty_visit(TypeVisitor *v, Type *t) {
     t = ty_norm(v->c, t); /* the type that it replaces may be gone */
   if (v->c)
     charge_work(v->c, 1);
+  if (t->alias && v->alias)
+    v->alias(v->arg, t);
   switch (t->tag) {
   case TY_VAR:
     if (v->ty)

@@ -147,7 +147,7 @@ static Dim *forget_size(TypeMapper *copy, DimVar *v) {
   if (!is_to_forget(l, v))
     return NULL;
   Dim *d = meta_dim(copy->c, v->name, v->origin);
-  dim_as_var(d)->unknown = true;
+  dim_set_unknown(copy->c->dims, dim_as_var(d));
   return d;
 }
 
@@ -255,7 +255,7 @@ static Dim *derived_dim(DerivedSizes *o, Dim *d, bool item) {
     return d;
   if (item) {
     d = meta_dim(o->c, NULL, o->span);
-    dim_as_var(d)->unknown = true;
+    dim_set_unknown(o->c->dims, dim_as_var(d));
     return d;
   }
   for (uint32_t i = 0; i < o->exprs.len; i++)
@@ -342,7 +342,8 @@ Type *ty_unpack(Checker *c, Type *result, Core **core) {
       }
     }
   }
-  result = unpack_unknowns(c, result, (*core)->span, &fresh, &plain);
+  if (dim_any_unknown(c->dims))
+    result = unpack_unknowns(c, result, (*core)->span, &fresh, &plain);
   if (fresh.len)
     unpack_sizes(c, result, core, &fresh);
   return fresh.len ? unpack_derived_sizes(c, result, core, &fresh) : result;
