@@ -15,7 +15,7 @@ enum { CHUNK_FIRST = 256, CHUNK_MOST = 256 };
 #else
 enum { CHUNK_FIRST = 16 * 1024, CHUNK_MOST = 16 * 1024 * 1024 };
 #endif
-enum { ALIGN = ARENA_ALIGN, MIN_MAPPED_BYTES = 768 * 1024 };
+enum { ALIGN = ARENA_ALIGN, MIN_MAPPED_BYTES = 256 * 1024 };
 
 typedef struct ArenaChunk {
   struct ArenaChunk *next;
