@@ -58,9 +58,7 @@ static int magnitude_cmp(const Magnitude *a, const Magnitude *b) {
   return a->len ? mpn_cmp(a->limbs, b->limbs, a->len) : 0;
 }
 
-int bigint_cmp(BigInt a, BigInt b) {
-  if (!a.limbs && !b.limbs)
-    return (a.small > b.small) - (a.small < b.small);
+int bigint_cmp_wide(BigInt a, BigInt b) {
   int sa = bigint_sign(a), sb = bigint_sign(b);
   if (sa != sb)
     return sa < sb ? -1 : 1;
@@ -91,10 +89,7 @@ static BigInt add_magnitudes(DimCtx *cx, const Magnitude *a, const Magnitude *b,
   return normalize(at, a->len + 1, negative);
 }
 
-BigInt bigint_add(DimCtx *cx, BigInt a, BigInt b) {
-  int64_t sum;
-  if (!a.limbs && !b.limbs && !__builtin_add_overflow(a.small, b.small, &sum))
-    return bigint_of(sum);
+BigInt bigint_add_wide(DimCtx *cx, BigInt a, BigInt b) {
   Magnitude va, vb;
   magnitude_of(&va, a);
   magnitude_of(&vb, b);
@@ -128,11 +123,7 @@ BigInt bigint_sub(DimCtx *cx, BigInt a, BigInt b) {
   return bigint_add(cx, a, bigint_neg(cx, b));
 }
 
-BigInt bigint_mul(DimCtx *cx, BigInt a, BigInt b) {
-  int64_t product;
-  if (!a.limbs && !b.limbs &&
-      !__builtin_mul_overflow(a.small, b.small, &product))
-    return bigint_of(product);
+BigInt bigint_mul_wide(DimCtx *cx, BigInt a, BigInt b) {
   Magnitude va, vb;
   magnitude_of(&va, a);
   magnitude_of(&vb, b);

@@ -48,12 +48,29 @@ static inline int bigint_sign(BigInt a) {
 static inline uint32_t bigint_limb_count(BigInt a) {
   return a.limbs ? (uint32_t)(a.small < 0 ? -a.small : a.small) : 0;
 }
-int bigint_cmp(BigInt a, BigInt b);
-BigInt bigint_add(DimCtx *cx, BigInt a, BigInt b);
+int bigint_cmp_wide(BigInt a, BigInt b);
+BigInt bigint_add_wide(DimCtx *cx, BigInt a, BigInt b);
+BigInt bigint_mul_wide(DimCtx *cx, BigInt a, BigInt b);
+static inline int bigint_cmp(BigInt a, BigInt b) {
+  return a.limbs || b.limbs ? bigint_cmp_wide(a, b)
+                            : (a.small > b.small) - (a.small < b.small);
+}
+static inline BigInt bigint_add(DimCtx *cx, BigInt a, BigInt b) {
+  int64_t sum;
+  if (!a.limbs && !b.limbs && !__builtin_add_overflow(a.small, b.small, &sum))
+    return bigint_of(sum);
+  return bigint_add_wide(cx, a, b);
+}
+static inline BigInt bigint_mul(DimCtx *cx, BigInt a, BigInt b) {
+  int64_t product;
+  if (!a.limbs && !b.limbs &&
+      !__builtin_mul_overflow(a.small, b.small, &product))
+    return bigint_of(product);
+  return bigint_mul_wide(cx, a, b);
+}
 BigInt bigint_sub(DimCtx *cx, BigInt a, BigInt b);
 BigInt bigint_neg(DimCtx *cx, BigInt a);
 BigInt bigint_abs(DimCtx *cx, BigInt a);
-BigInt bigint_mul(DimCtx *cx, BigInt a, BigInt b);
 /* a == q*b + r with 0 <= r < |b|. Requires b != 0. */
 void bigint_divide(DimCtx *cx, BigInt a, BigInt b, BigInt *q, BigInt *r);
 BigInt bigint_gcd(DimCtx *cx, BigInt a, BigInt b); /* >= 0 */
@@ -168,8 +185,19 @@ Dim *dim_of_unsorted_terms(DimCtx *cx, Term *at, uint32_t count);
 Dim *dim_of_bigint(DimCtx *cx, BigInt n);
 Dim *dim_of_term(DimCtx *cx, BigInt coef, const Monomial *mono);
 Dim *dim_scale(DimCtx *cx, Dim *d, BigInt by);
-int dim_monomial_cmp(const Monomial *a,
-                     const Monomial *b); /* negative if a comes first */
+int dim_monomial_cmp_long(const Monomial *a, const Monomial *b);
+/* Negative if a comes first. */
+static inline int dim_monomial_cmp(const Monomial *a, const Monomial *b) {
+  if (a == b)
+    return 0;
+  if (a->degree != b->degree)
+    return a->degree > b->degree ? -1 : 1;
+  if (a->degree != 1)
+    return dim_monomial_cmp_long(a, b);
+  uint64_t x = a->powers[0].atom->key;
+  uint64_t y = b->powers[0].atom->key;
+  return (x > y) - (x < y);
+}
 uint32_t dim_monomial_hash(const Monomial *mono);
 BigInt dim_coef_of(const Dim *d, const Monomial *mono); /* 0 if absent */
 BigInt dim_constant_term(const Dim *d);

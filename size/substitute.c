@@ -268,26 +268,22 @@ static bool is_sum_of_unsolved(Dim *d) {
 }
 
 /* The resolved form if no walk is necessary, otherwise NULL. */
-static Dim *resolved_form(const DimCtx *cx, Dim *d) {
+static inline Dim *resolved_form(const DimCtx *cx, Dim *d) {
   if (!d->has_meta)
     return d;
-  if (d->resolved_solution_count == cx->solution_count) {
-    Dim *out = resolved_before(cx, d);
-    if (out)
-      return out;
-  }
+  if (d->resolved && d->resolved_solution_count == cx->solution_count &&
+      d->resolved_generation == cx->atom_table->resolved_generation)
+    return d->resolved;
   if (!is_sum_of_unsolved(d))
     return NULL;
   set_resolved(cx, d, d);
   return d;
 }
 
-Dim *dim_resolve(DimCtx *cx, Dim *d) {
-  Dim *out = resolved_form(cx, d);
-  if (out)
-    return out;
+static Dim *resolve(DimCtx *cx, Dim *d) {
   DimVar *var = dim_as_var(d);
-  out = var ? resolved_form(cx, cached_solution(cx->atom_table, var)) : NULL;
+  Dim *out =
+      var ? resolved_form(cx, cached_solution(cx->atom_table, var)) : NULL;
   if (out) {
     set_resolved_solution(cx, var, out);
     return out;
@@ -295,6 +291,11 @@ Dim *dim_resolve(DimCtx *cx, Dim *d) {
   Rewrite rw = {
       .cx = cx, .resolving = true, .epoch = ++dim_atom_table(cx)->epoch};
   return rewrite(&rw, d);
+}
+
+Dim *dim_resolve(DimCtx *cx, Dim *d) {
+  Dim *out = resolved_form(cx, d);
+  return out ? out : resolve(cx, d);
 }
 
 Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),

@@ -158,14 +158,17 @@ static ShapeAxis axis_norm(Checker *c, ShapeAxis it) {
   return it;
 }
 
+static bool axis_is_normal(Checker *c, const ShapeAxis *it) {
+  if (it->tag != SHAPE_DIM)
+    return !is_solved_splice(it);
+  return !(it->stretch && axis_is_star(it)) &&
+         dim_resolve(c->dims, it->dim) == it->dim;
+}
+
 Shape *shape_norm(Checker *c, const Shape *s) {
   uint32_t same = 0;
-  ShapeAxis item;
-  for (; same < s->len && !is_solved_splice(&s->axes[same]); same++) {
-    item = axis_norm(c, s->axes[same]);
-    if (item.tag != s->axes[same].tag || item.dim != s->axes[same].dim)
-      break;
-  }
+  while (same < s->len && axis_is_normal(c, &s->axes[same]))
+    same++;
   if (same == s->len)
     return (Shape *)s;
   uint32_t len = same, n = same;
