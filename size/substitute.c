@@ -128,14 +128,10 @@ static Dim *dim_power(DimCtx *cx, Dim *d, uint32_t exp) {
   }
 }
 
-/* The factor of coef in a term, after rewriting. */
-static Dim *rewrite_monomial(Rewrite *rw, const Monomial *mono) {
-  const Power *first = mono->powers;
-  if (mono->degree == 1)
-    return rewrite_atom(rw, first->atom);
+static Dim *rewrite_product(Rewrite *rw, const Monomial *mono) {
   Dim *d = NULL;
   for (uint32_t i = 0; i < mono->power_count; i++) {
-    const Power *p = &first[i];
+    const Power *p = &mono->powers[i];
     Dim *by = rewrite_atom(rw, p->atom);
     by = p->exp == 1 ? by : dim_power(rw->cx, by, p->exp);
     d = d ? dim_mul(rw->cx, d, by) : by;
@@ -158,42 +154,58 @@ static bool atom_unchanged(Rewrite *rw, Atom *atom) {
   return rewrite_atom(rw, atom) == atom->dim;
 }
 
-static bool term_unchanged(Rewrite *rw, const Term *term) {
-  for (uint32_t i = 0; i < term->mono->power_count; i++)
-    if (!atom_unchanged(rw, term->mono->powers[i].atom))
-      return false;
-  return true;
+/* What replaces the monomial, or NULL if it stays. */
+static Dim *rewrite_monomial(Rewrite *rw, const Monomial *mono) {
+  bool changed = false;
+  for (uint32_t i = 0; i < mono->power_count && !changed; i++)
+    changed = !atom_unchanged(rw, mono->powers[i].atom);
+  if (!changed)
+    return NULL;
+  return mono->degree == 1 ? rewrite_atom(rw, mono->powers[0].atom)
+                           : rewrite_product(rw, mono);
 }
 
-/* Copies unchanged terms and recomputes the others. */
-static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
-  uint32_t from = 0, max = 0;
-  while (from < d->term_count && term_unchanged(rw, &d->terms[from]))
-    from++;
-  if (from == d->term_count)
-    return (Dim *)d;
-  Dim **parts = NEW_ARRAY(rw->cx->arena, Dim *, d->term_count - from);
-  for (uint32_t i = from; i < d->term_count; i++) {
-    Dim *part = term_unchanged(rw, &d->terms[i])
-                    ? NULL
-                    : rewrite_monomial(rw, d->terms[i].mono);
-    parts[i - from] = part;
-    max += part ? part->term_count : 1;
-  }
-  if (max > DIM_MAX_PRODUCTS)
-    dim_limit_exceeded(rw->cx);
-  Term *all = NEW_ARRAY(rw->cx->arena, Term, from + max);
+enum { MAX_STACK_TERMS = 32 };
+
+/* The terms of d from the first one that changes on: parts has what replaces
+   their monomials.  `max` bounds the number of terms of the result. */
+static Dim *sum_parts(DimCtx *cx, const Dim *d, Dim *const *parts,
+                      uint32_t from, uint32_t max) {
+  Term few[MAX_STACK_TERMS];
+  Term *all = max <= MAX_STACK_TERMS ? few : NEW_ARRAY(cx->arena, Term, max);
   memcpy(all, d->terms, from * sizeof *all);
   uint32_t n = from;
   for (uint32_t i = from; i < d->term_count; i++) {
     const Dim *part = parts[i - from];
     if (part)
-      write_scaled(rw->cx, &all[n], d->terms[i].coef, part);
+      write_scaled(cx, &all[n], d->terms[i].coef, part);
     else
       all[n] = d->terms[i];
     n += part ? part->term_count : 1;
   }
-  return dim_of_unsorted_terms(rw->cx, all, n);
+  return dim_of_unsorted_terms(cx, all, n);
+}
+
+/* Copies unchanged terms and recomputes the others. */
+static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
+  uint32_t from = 0;
+  Dim *part = NULL;
+  while (from < d->term_count &&
+         !(part = rewrite_monomial(rw, d->terms[from].mono)))
+    from++;
+  if (from == d->term_count)
+    return (Dim *)d;
+  uint32_t max = from;
+  Dim **parts = NEW_ARRAY(rw->cx->arena, Dim *, d->term_count - from);
+  for (uint32_t i = from; i < d->term_count; i++) {
+    if (i > from)
+      part = rewrite_monomial(rw, d->terms[i].mono);
+    parts[i - from] = part;
+    max += part ? part->term_count : 1;
+  }
+  if (max - from > DIM_MAX_PRODUCTS)
+    dim_limit_exceeded(rw->cx);
+  return sum_parts(rw->cx, d, parts, from, max);
 }
 
 /* The result of the last resolution, or NULL if a variable was forgotten
@@ -397,10 +409,21 @@ static bool is_unknown(AtomVisit *v, Atom *atom) {
   return atom->var && atom->var->unknown;
 }
 
+/* True if no variable of the sum is forgotten or has a solution. */
+static bool is_plain_sum(const Dim *d) {
+  for (uint32_t i = 0; d->is_sum_of_vars && i < d->term_count; i++) {
+    const Monomial *mono = d->terms[i].mono;
+    const DimVar *var = mono->degree ? mono->powers[0].atom->var : NULL;
+    if (var && (var->unknown || var->solution))
+      return false;
+  }
+  return d->is_sum_of_vars;
+}
+
 bool dim_has_unknown(const Dim *d) {
   AtomVisit v = {.stop = is_unknown, .follow_solutions = true};
   return d->has_meta && d->terms[0].mono->powers[0].atom->table->has_unknown &&
-         visit_from(&v, d);
+         !is_plain_sum(d) && visit_from(&v, d);
 }
 
 static bool visit_callback(AtomVisit *v, Atom *atom) {

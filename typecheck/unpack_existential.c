@@ -175,8 +175,20 @@ void unpack_sizes(Checker *c, Type *t, Core **core, Map *fresh) {
     *core = unpack;
 }
 
+static bool may_have_unknown_axes(Checker *c, const Shape *s) {
+  for (uint32_t i = 0; i < s->len; i++) {
+    const ShapeAxis *it = &s->axes[i];
+    if (it->tag == SHAPE_DIM ? dim_has_unknown(dim_resolve(c->dims, it->dim))
+                             : it->tag == SHAPE_SPLICE && it->var->solution)
+      return true;
+  }
+  return false;
+}
+
 /* Names axes of unknown size (`?`). */
 static Shape *name_unknown_axes(Checker *c, Shape *s0, Span span, bool *any) {
+  if (!may_have_unknown_axes(c, s0))
+    return s0;
   Shape *s = shape_norm(c, s0);
   bool some = false;
   for (uint32_t i = 0; i < s->len; i++)
