@@ -28,7 +28,8 @@ static const ForeignWord foreign_words[] = {
 };
 
 static int compare_word(const void *word, const void *foreign) {
-  return strcmp(word, ((const ForeignWord *)foreign)->text);
+  const char *a = word, *b = ((const ForeignWord *)foreign)->text;
+  return *a == *b ? strcmp(a, b) : (unsigned char)*a - (unsigned char)*b;
 }
 
 const ForeignWord *lexer_find_foreign(const char *word) {

@@ -16,22 +16,12 @@
 #include "runtime/fork_lock.h"
 #include "runtime/internal.h"
 #include "runtime/size_class.h"
+#include "support/compiler.h"
 #include "support/mem.h"
-#include "support/mem_inject.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define CACHING 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CACHING 0
-#endif
-#endif
-#ifndef CACHING
-#define CACHING 1
-#endif
+#define CACHING (!ADDRESS_SANITIZER)
 
 enum {
   ALIGN = TENSOR_ALIGNMENT,
@@ -42,7 +32,6 @@ enum {
   /* Larger classes in which a block is also searched. */
   SEARCHED_LARGER_CLASSES = 2,
 };
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define MIN_CACHED_BYTES ((uint64_t)64 << 20)
 
 typedef struct FreeBlock {         /* header of a free block */
@@ -72,29 +61,13 @@ static size_t class_bytes(uint32_t class) {
 
 /* ---- system memory ---- */
 
-static void *map_huge_pages(size_t size) {
-  if (mem_should_fail())
-    return NULL;
-  size_t all = size + HUGE_PAGE_BYTES;
-  char *at = mmap(NULL, all, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED)
-    return NULL;
-  size_t misalignment = -(uintptr_t)at % HUGE_PAGE_BYTES;
-  if (misalignment)
-    munmap(at, misalignment);
-  munmap(at + misalignment + size, all - misalignment - size);
-  madvise(at + misalignment, size, MADV_HUGEPAGE); /* it may fail */
-  return at + misalignment;
-}
-
 static bool is_mapped(size_t size) {
-  return CACHING && size >= HUGE_PAGE_BYTES;
+  return CACHING && size >= MEM_HUGE_PAGE_BYTES;
 }
 
 static void *alloc_from_system(size_t size, bool clear) {
   if (is_mapped(size))
-    return map_huge_pages(size);
+    return mem_try_map(size);
   void *at = mem_try_alloc_aligned(ALIGN, size);
   if (at && clear)
     memset(at, 0, size);
@@ -103,7 +76,7 @@ static void *alloc_from_system(size_t size, bool clear) {
 
 static void free_to_system(void *at, size_t size) {
   if (is_mapped(size))
-    munmap(at, size);
+    mem_unmap(at, size);
   else
     mem_free(at);
 }

@@ -22,8 +22,8 @@ typedef struct Magnitude {
 static void magnitude_of(Magnitude *v, BigInt a) {
   if (a.limbs) {
     v->limbs = a.limbs;
-    v->len = a.len;
-    v->negative = a.negative;
+    v->len = bigint_limb_count(a);
+    v->negative = a.small < 0;
     return;
   }
   v->negative = a.small < 0;
@@ -49,7 +49,7 @@ static BigInt normalize(const mp_limb_t *at, mp_size_t len, bool negative) {
     return bigint_of(negative ? -(int64_t)at[0] : (int64_t)at[0]);
   if (len == 1 && at[0] == top && negative)
     return bigint_of(INT64_MIN);
-  return (BigInt){.limbs = at, .len = (uint32_t)len, .negative = negative};
+  return (BigInt){.small = negative ? -len : len, .limbs = at};
 }
 
 static int magnitude_cmp(const Magnitude *a, const Magnitude *b) {
@@ -58,9 +58,7 @@ static int magnitude_cmp(const Magnitude *a, const Magnitude *b) {
   return a->len ? mpn_cmp(a->limbs, b->limbs, a->len) : 0;
 }
 
-int bigint_cmp(BigInt a, BigInt b) {
-  if (!a.limbs && !b.limbs)
-    return (a.small > b.small) - (a.small < b.small);
+int bigint_cmp_wide(BigInt a, BigInt b) {
   int sa = bigint_sign(a), sb = bigint_sign(b);
   if (sa != sb)
     return sa < sb ? -1 : 1;
@@ -91,10 +89,7 @@ static BigInt add_magnitudes(DimCtx *cx, const Magnitude *a, const Magnitude *b,
   return normalize(at, a->len + 1, negative);
 }
 
-BigInt bigint_add(DimCtx *cx, BigInt a, BigInt b) {
-  int64_t sum;
-  if (!a.limbs && !b.limbs && !__builtin_add_overflow(a.small, b.small, &sum))
-    return bigint_of(sum);
+BigInt bigint_add_wide(DimCtx *cx, BigInt a, BigInt b) {
   Magnitude va, vb;
   magnitude_of(&va, a);
   magnitude_of(&vb, b);
@@ -113,7 +108,7 @@ BigInt bigint_neg(DimCtx *cx, BigInt a) {
     at[0] = (mp_limb_t)1 << 63;
     return normalize(at, 1, false);
   }
-  return normalize(a.limbs, a.len, !a.negative);
+  return normalize(a.limbs, bigint_limb_count(a), a.small > 0);
 }
 
 BigInt bigint_abs(DimCtx *cx, BigInt a) {
@@ -128,11 +123,7 @@ BigInt bigint_sub(DimCtx *cx, BigInt a, BigInt b) {
   return bigint_add(cx, a, bigint_neg(cx, b));
 }
 
-BigInt bigint_mul(DimCtx *cx, BigInt a, BigInt b) {
-  int64_t product;
-  if (!a.limbs && !b.limbs &&
-      !__builtin_mul_overflow(a.small, b.small, &product))
-    return bigint_of(product);
+BigInt bigint_mul_wide(DimCtx *cx, BigInt a, BigInt b) {
   Magnitude va, vb;
   magnitude_of(&va, a);
   magnitude_of(&vb, b);
@@ -264,13 +255,14 @@ static const char *int64_text(Arena *arena, int64_t n) {
 const char *bigint_text(DimCtx *cx, BigInt a) {
   if (!a.limbs)
     return int64_text(cx->arena, a.small);
-  mp_limb_t *copy = limbs_new(cx, a.len); /* mpn_get_str overwrites it */
-  mpn_copyi(copy, a.limbs, a.len);
-  char *text = arena_alloc(cx->arena, (size_t)a.len * 20 + 3);
+  uint32_t count = bigint_limb_count(a);
+  mp_limb_t *copy = limbs_new(cx, count); /* mpn_get_str overwrites it */
+  mpn_copyi(copy, a.limbs, count);
+  char *text = arena_alloc(cx->arena, (size_t)count * 20 + 3);
   char *at = text;
-  if (a.negative)
+  if (a.small < 0)
     *at++ = '-';
-  size_t len = mpn_get_str((unsigned char *)at, 10, copy, a.len);
+  size_t len = mpn_get_str((unsigned char *)at, 10, copy, count);
   for (size_t i = 0; i < len; i++)
     at[i] = (char)(at[i] + '0');
   if (len > 1 && at[0] == '0') /* mpn_get_str may produce a leading zero */

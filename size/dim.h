@@ -147,6 +147,7 @@ int64_t dim_offset(const Dim *d); /* the constant term; 0 if it does not fit */
 int64_t dim_content(DimCtx *cx, const Dim *d);
 /* true if d has metas or products of shapes */
 bool dim_has_metas(const Dim *d);
+bool dim_has_products(const Dim *d); /* true if d has products of shapes */
 int dim_sign(const Dim *d); /* sign of a constant; 1 if d is not constant */
 /* the variable if d is exactly one, otherwise NULL */
 DimVar *dim_as_var(const Dim *d);
@@ -157,6 +158,7 @@ void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
                   void (*g)(void *, ShapeVar *), void *arg);
 /* true if d mentions a forgotten variable */
 bool dim_has_unknown(const Dim *d);
+bool dim_any_unknown(DimCtx *cx); /* false if no variable was ever forgotten */
 void dim_set_unknown(DimCtx *cx, DimVar *var); /* sets `unknown` of a meta */
 /* Gives a solved variable another solution, which is equal to the old one. */
 void dim_replace_solution(DimCtx *cx, DimVar *var, Dim *solution);

@@ -35,6 +35,13 @@ bool dim_evaluate(Evaluation *e, const Dim *d, int64_t *value) {
     }
     const Monomial *mono = d->terms[i].mono;
     int64_t x, term = d->terms[i].coef.small;
+    if (mono->degree == 1 && !mono->powers[0].atom->arg_count) {
+      if (__builtin_mul_overflow(term, mono->powers[0].atom->model_value,
+                                 &term) ||
+          __builtin_add_overflow(*value, term, value))
+        return false;
+      continue;
+    }
     for (uint32_t j = 0; j < mono->power_count; j++) {
       Atom *atom = mono->powers[j].atom;
       if (!atom->arg_count)

@@ -29,12 +29,11 @@ enum {
 /* ---- bigint.c: integers ---- */
 
 /* If limbs is NULL, small is the value.  Otherwise the value does not fit in
-   int64; its magnitude is limbs[0..len), with limbs[len - 1] != 0. */
+   int64.  Its magnitude is limbs[0..n), with limbs[n - 1] != 0; small is n, or
+   -n for a negative value. */
 typedef struct BigInt {
   int64_t small;
   const unsigned long *limbs; /* mp_limb_t */
-  uint32_t len;
-  bool negative;
 } BigInt;
 
 static inline BigInt bigint_of(int64_t n) {
@@ -44,24 +43,42 @@ static inline bool bigint_is(BigInt a, int64_t n) {
   return !a.limbs && a.small == n;
 }
 static inline int bigint_sign(BigInt a) {
-  if (a.limbs)
-    return a.negative ? -1 : 1;
   return (a.small > 0) - (a.small < 0);
 }
-int bigint_cmp(BigInt a, BigInt b);
-BigInt bigint_add(DimCtx *cx, BigInt a, BigInt b);
+static inline uint32_t bigint_limb_count(BigInt a) {
+  return a.limbs ? (uint32_t)(a.small < 0 ? -a.small : a.small) : 0;
+}
+int bigint_cmp_wide(BigInt a, BigInt b);
+BigInt bigint_add_wide(DimCtx *cx, BigInt a, BigInt b);
+BigInt bigint_mul_wide(DimCtx *cx, BigInt a, BigInt b);
+static inline int bigint_cmp(BigInt a, BigInt b) {
+  return a.limbs || b.limbs ? bigint_cmp_wide(a, b)
+                            : (a.small > b.small) - (a.small < b.small);
+}
+static inline BigInt bigint_add(DimCtx *cx, BigInt a, BigInt b) {
+  int64_t sum;
+  if (!a.limbs && !b.limbs && !__builtin_add_overflow(a.small, b.small, &sum))
+    return bigint_of(sum);
+  return bigint_add_wide(cx, a, b);
+}
+static inline BigInt bigint_mul(DimCtx *cx, BigInt a, BigInt b) {
+  int64_t product;
+  if (!a.limbs && !b.limbs &&
+      !__builtin_mul_overflow(a.small, b.small, &product))
+    return bigint_of(product);
+  return bigint_mul_wide(cx, a, b);
+}
 BigInt bigint_sub(DimCtx *cx, BigInt a, BigInt b);
 BigInt bigint_neg(DimCtx *cx, BigInt a);
 BigInt bigint_abs(DimCtx *cx, BigInt a);
-BigInt bigint_mul(DimCtx *cx, BigInt a, BigInt b);
 /* a == q*b + r with 0 <= r < |b|. Requires b != 0. */
 void bigint_divide(DimCtx *cx, BigInt a, BigInt b, BigInt *q, BigInt *r);
 BigInt bigint_gcd(DimCtx *cx, BigInt a, BigInt b); /* >= 0 */
 static inline uint32_t bigint_hash(BigInt a) {
   uint64_t h = (uint64_t)a.small * 0x9E3779B97F4A7C15u;
-  for (uint32_t i = 0; a.limbs && i < a.len; i++)
+  for (uint32_t i = 0; i < bigint_limb_count(a); i++)
     h = (h ^ a.limbs[i]) * 0x9E3779B97F4A7C15u;
-  return (uint32_t)(h >> 32) ^ (a.negative ? 0x55u : 0);
+  return (uint32_t)(h >> 32);
 }
 BigInt bigint_parse(DimCtx *cx, const char *text);
 const char *bigint_text(DimCtx *cx, BigInt a); /* decimal */
@@ -96,8 +113,11 @@ typedef struct Term {
 struct Dim {
   uint32_t term_count, hash, weight;
   uint16_t depth;
-  bool has_meta;      /* contained an unsolved meta or a product when created */
-  bool has_unguarded; /* contains an unguarded division */
+  bool has_meta : 1; /* contained an unsolved meta or a product when created */
+  bool has_product : 1;   /* contains the product of a shape variable */
+  bool has_unguarded : 1; /* contains an unguarded division */
+  bool
+      is_sum_of_vars : 1; /* each term is a number times at most one variable */
   /* cached by substitute.c: the resolved form, or NULL.  It can be resolved
      further if the generation agrees: no variable has been forgotten since.  It
      is final if the number of solutions agrees, too. */
@@ -112,7 +132,8 @@ struct Dim {
 
 struct Atom {
   AtomKind kind;
-  bool has_meta, nonneg;         /* nonneg: see dim_atom_nonneg */
+  bool has_meta, has_product;    /* as for Dim */
+  bool nonneg;                   /* see dim_atom_nonneg */
   bool unguarded, has_unguarded; /* ATOM_DIV: unguarded, or an operand is
                                     (dim_div_unguarded) */
   uint16_t depth;
@@ -140,6 +161,7 @@ struct DimAtomTable {
                    two */
   uint32_t len, cap, next_key;
   uint64_t epoch;
+  bool has_unknown; /* some meta was forgotten */
   /* counts how often solved metas were forgotten */
   uint64_t resolved_generation;
   Monomial *unit_monomial; /* the empty monomial */
@@ -163,8 +185,19 @@ Dim *dim_of_unsorted_terms(DimCtx *cx, Term *at, uint32_t count);
 Dim *dim_of_bigint(DimCtx *cx, BigInt n);
 Dim *dim_of_term(DimCtx *cx, BigInt coef, const Monomial *mono);
 Dim *dim_scale(DimCtx *cx, Dim *d, BigInt by);
-int dim_monomial_cmp(const Monomial *a,
-                     const Monomial *b); /* negative if a comes first */
+int dim_monomial_cmp_long(const Monomial *a, const Monomial *b);
+/* Negative if a comes first. */
+static inline int dim_monomial_cmp(const Monomial *a, const Monomial *b) {
+  if (a == b)
+    return 0;
+  if (a->degree != b->degree)
+    return a->degree > b->degree ? -1 : 1;
+  if (a->degree != 1)
+    return dim_monomial_cmp_long(a, b);
+  uint64_t x = a->powers[0].atom->key;
+  uint64_t y = b->powers[0].atom->key;
+  return (x > y) - (x < y);
+}
 uint32_t dim_monomial_hash(const Monomial *mono);
 BigInt dim_coef_of(const Dim *d, const Monomial *mono); /* 0 if absent */
 BigInt dim_constant_term(const Dim *d);

@@ -38,11 +38,8 @@ static Monomial *monomial_new(DimCtx *cx, uint32_t max) {
   return arena_alloc(cx->arena, sizeof(Monomial) + max * sizeof(Power));
 }
 
-int dim_monomial_cmp(const Monomial *a, const Monomial *b) {
-  if (a == b)
-    return 0;
-  if (a->degree != b->degree)
-    return a->degree > b->degree ? -1 : 1;
+/* Compares monomials of equal degree. */
+int dim_monomial_cmp_long(const Monomial *a, const Monomial *b) {
   for (uint32_t i = 0; i < a->power_count && i < b->power_count; i++) {
     const Power *p = &a->powers[i], *q = &b->powers[i];
     if (p->atom != q->atom)
@@ -143,9 +140,9 @@ Term *dim_term_buffer(DimCtx *cx, uint32_t count) {
 }
 
 static inline uint32_t monomial_hash(const Monomial *mono) {
-  uint32_t h = mono->degree;
+  uint32_t h = 0;
   for (uint32_t i = 0; i < mono->power_count; i++)
-    h = hash_mix(hash_mix(h, mono->powers[i].atom->hash), mono->powers[i].exp);
+    h += mono->powers[i].atom->hash * mono->powers[i].exp;
   return h;
 }
 
@@ -158,24 +155,32 @@ static uint32_t saturate_weight(uint64_t n) {
 }
 
 static void compute_metadata(Dim *d) {
-  uint64_t weight = 0;
-  uint32_t hash = 0;
+  uint64_t weight = d->term_count;
+  uint32_t hash = 0, depth = 0;
+  bool has_meta = false, has_product = false, has_unguarded = false;
+  bool is_sum = true;
   for (uint32_t i = 0; i < d->term_count; i++) {
     const Monomial *mono = d->terms[i].mono;
-    weight += 1 + d->terms[i].coef.len / 4;
+    weight += bigint_limb_count(d->terms[i].coef) / 4;
+    is_sum &= mono->degree <= 1;
     for (uint32_t j = 0; j < mono->power_count; j++) {
       const Atom *atom = mono->powers[j].atom;
       weight += (uint64_t)atom->weight * mono->powers[j].exp;
-      d->has_meta |= atom->has_meta;
-      d->has_unguarded |= atom->has_unguarded;
-      if (atom->depth > d->depth)
-        d->depth = atom->depth;
+      has_meta |= atom->has_meta;
+      has_product |= atom->has_product;
+      has_unguarded |= atom->has_unguarded;
+      is_sum &= atom->kind == ATOM_VAR;
+      depth = atom->depth > depth ? atom->depth : depth;
     }
-    hash = hash_mix(hash_mix(hash, bigint_hash(d->terms[i].coef)),
-                    monomial_hash(mono));
+    hash = hash_mix(hash + monomial_hash(mono), bigint_hash(d->terms[i].coef));
   }
   d->hash = hash;
   d->weight = saturate_weight(weight);
+  d->depth = (uint16_t)depth;
+  d->has_meta = has_meta;
+  d->has_product = has_product;
+  d->has_unguarded = has_unguarded;
+  d->is_sum_of_vars = is_sum;
 }
 
 static Dim *dim_alloc(DimCtx *cx, const Term *at, uint32_t count) {
@@ -285,6 +290,7 @@ static Atom *atom_new(DimCtx *cx, const Atom *key) {
     const Dim *arg = atom->args[i];
     weight += arg->weight;
     atom->has_meta |= arg->has_meta;
+    atom->has_product |= arg->has_product;
     atom->has_unguarded |= arg->has_unguarded;
     if (arg->depth >= atom->depth)
       atom->depth = (uint16_t)(arg->depth + 1);
@@ -352,7 +358,8 @@ Dim *dim_of_var(DimCtx *cx, DimVar *var) {
 }
 
 Dim *dim_of_prod(DimCtx *cx, ShapeVar *var) {
-  Atom key = {.kind = ATOM_PROD, .shape = var, .has_meta = true};
+  Atom key = {
+      .kind = ATOM_PROD, .shape = var, .has_meta = true, .has_product = true};
   return dim_atom_intern(cx, &key);
 }
 
@@ -436,6 +443,10 @@ int64_t dim_content(DimCtx *cx, const Dim *d) {
 
 bool dim_has_metas(const Dim *d) {
   return d->has_meta;
+}
+
+bool dim_has_products(const Dim *d) {
+  return d->has_product;
 }
 
 bool dim_is_linear(const Dim *d) {
@@ -544,7 +555,7 @@ static Dim *apply_hermite_identity(DimCtx *cx, Dim *d) {
 Dim *dim_of_sum_terms(DimCtx *cx, const Term *at, uint32_t count) {
   Dim *sum = dim_of_terms(cx, at, count);
   int64_t any;
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0; !sum->is_sum_of_vars && i < count; i++)
     if (small_quotient(&at[i], &any))
       return apply_hermite_identity(cx, sum);
   return sum;

@@ -137,7 +137,12 @@ struct MemoEntry {
 
 static uint32_t key_hash(const struct QueryMemo *memo) {
   uint64_t h = memo->key_length;
-  for (uint32_t i = 0; i < memo->key_length; i++)
+  uint32_t i = 0;
+  for (; i + 1 < memo->key_length; i += 2)
+    h = (h ^ memo->key[i] ^ (uint64_t)memo->key[i + 1] << 32) *
+        0x9E3779B97F4A7C15u,
+    h ^= h >> 29;
+  if (i < memo->key_length)
     h = (h ^ memo->key[i]) * 0x9E3779B97F4A7C15u, h ^= h >> 29;
   return (uint32_t)h;
 }

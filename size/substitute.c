@@ -34,9 +34,14 @@ static Dim *cached_solution(const struct DimAtomTable *atoms,
 }
 
 void dim_set_unknown(DimCtx *cx, DimVar *var) {
-  var->unknown = true;
+  struct DimAtomTable *atoms = dim_atom_table(cx);
+  var->unknown = atoms->has_unknown = true;
   if (var->solution)
-    dim_atom_table(cx)->resolved_generation++;
+    atoms->resolved_generation++;
+}
+
+bool dim_any_unknown(DimCtx *cx) {
+  return dim_atom_table(cx)->has_unknown;
 }
 
 void dim_replace_solution(DimCtx *cx, DimVar *var, Dim *solution) {
@@ -123,14 +128,10 @@ static Dim *dim_power(DimCtx *cx, Dim *d, uint32_t exp) {
   }
 }
 
-/* The factor of coef in a term, after rewriting. */
-static Dim *rewrite_monomial(Rewrite *rw, const Monomial *mono) {
-  const Power *first = mono->powers;
-  if (mono->degree == 1)
-    return rewrite_atom(rw, first->atom);
+static Dim *rewrite_product(Rewrite *rw, const Monomial *mono) {
   Dim *d = NULL;
   for (uint32_t i = 0; i < mono->power_count; i++) {
-    const Power *p = &first[i];
+    const Power *p = &mono->powers[i];
     Dim *by = rewrite_atom(rw, p->atom);
     by = p->exp == 1 ? by : dim_power(rw->cx, by, p->exp);
     d = d ? dim_mul(rw->cx, d, by) : by;
@@ -153,42 +154,58 @@ static bool atom_unchanged(Rewrite *rw, Atom *atom) {
   return rewrite_atom(rw, atom) == atom->dim;
 }
 
-static bool term_unchanged(Rewrite *rw, const Term *term) {
-  for (uint32_t i = 0; i < term->mono->power_count; i++)
-    if (!atom_unchanged(rw, term->mono->powers[i].atom))
-      return false;
-  return true;
+/* What replaces the monomial, or NULL if it stays. */
+static Dim *rewrite_monomial(Rewrite *rw, const Monomial *mono) {
+  bool changed = false;
+  for (uint32_t i = 0; i < mono->power_count && !changed; i++)
+    changed = !atom_unchanged(rw, mono->powers[i].atom);
+  if (!changed)
+    return NULL;
+  return mono->degree == 1 ? rewrite_atom(rw, mono->powers[0].atom)
+                           : rewrite_product(rw, mono);
 }
 
-/* Copies unchanged terms and recomputes the others. */
-static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
-  uint32_t from = 0, max = 0;
-  while (from < d->term_count && term_unchanged(rw, &d->terms[from]))
-    from++;
-  if (from == d->term_count)
-    return (Dim *)d;
-  Dim **parts = NEW_ARRAY(rw->cx->arena, Dim *, d->term_count - from);
-  for (uint32_t i = from; i < d->term_count; i++) {
-    Dim *part = term_unchanged(rw, &d->terms[i])
-                    ? NULL
-                    : rewrite_monomial(rw, d->terms[i].mono);
-    parts[i - from] = part;
-    max += part ? part->term_count : 1;
-  }
-  if (max > DIM_MAX_PRODUCTS)
-    dim_limit_exceeded(rw->cx);
-  Term *all = NEW_ARRAY(rw->cx->arena, Term, from + max);
+enum { MAX_STACK_TERMS = 32 };
+
+/* The terms of d from the first one that changes on: parts has what replaces
+   their monomials.  `max` bounds the number of terms of the result. */
+static Dim *sum_parts(DimCtx *cx, const Dim *d, Dim *const *parts,
+                      uint32_t from, uint32_t max) {
+  Term few[MAX_STACK_TERMS];
+  Term *all = max <= MAX_STACK_TERMS ? few : NEW_ARRAY(cx->arena, Term, max);
   memcpy(all, d->terms, from * sizeof *all);
   uint32_t n = from;
   for (uint32_t i = from; i < d->term_count; i++) {
     const Dim *part = parts[i - from];
     if (part)
-      write_scaled(rw->cx, &all[n], d->terms[i].coef, part);
+      write_scaled(cx, &all[n], d->terms[i].coef, part);
     else
       all[n] = d->terms[i];
     n += part ? part->term_count : 1;
   }
-  return dim_of_unsorted_terms(rw->cx, all, n);
+  return dim_of_unsorted_terms(cx, all, n);
+}
+
+/* Copies unchanged terms and recomputes the others. */
+static Dim *rewrite_terms(Rewrite *rw, const Dim *d) {
+  uint32_t from = 0;
+  Dim *part = NULL;
+  while (from < d->term_count &&
+         !(part = rewrite_monomial(rw, d->terms[from].mono)))
+    from++;
+  if (from == d->term_count)
+    return (Dim *)d;
+  uint32_t max = from;
+  Dim **parts = NEW_ARRAY(rw->cx->arena, Dim *, d->term_count - from);
+  for (uint32_t i = from; i < d->term_count; i++) {
+    if (i > from)
+      part = rewrite_monomial(rw, d->terms[i].mono);
+    parts[i - from] = part;
+    max += part ? part->term_count : 1;
+  }
+  if (max - from > DIM_MAX_PRODUCTS)
+    dim_limit_exceeded(rw->cx);
+  return sum_parts(rw->cx, d, parts, from, max);
 }
 
 /* The result of the last resolution, or NULL if a variable was forgotten
@@ -198,6 +215,12 @@ static Dim *resolved_before(const DimCtx *cx, const Dim *d) {
   return valid ? d->resolved : NULL;
 }
 
+static void set_resolved(const DimCtx *cx, Dim *d, Dim *out) {
+  d->resolved = out;
+  d->resolved_generation = cx->atom_table->resolved_generation;
+  d->resolved_solution_count = cx->solution_count;
+}
+
 /* A size in a type is resolved repeatedly.  Each time continues from the last
    result, which is the answer if no variable was solved or forgotten since. */
 static Dim *rewrite_resolving(Rewrite *rw, Dim *d) {
@@ -205,9 +228,7 @@ static Dim *rewrite_resolving(Rewrite *rw, Dim *d) {
   if (known && d->resolved_solution_count == rw->cx->solution_count)
     return known;
   Dim *out = known && known != d ? rewrite(rw, known) : rewrite_terms(rw, d);
-  d->resolved = out;
-  d->resolved_generation = rw->cx->atom_table->resolved_generation;
-  d->resolved_solution_count = rw->cx->solution_count;
+  set_resolved(rw->cx, d, out);
   return out;
 }
 
@@ -259,19 +280,22 @@ static bool is_sum_of_unsolved(Dim *d) {
 }
 
 /* The resolved form if no walk is necessary, otherwise NULL. */
-static Dim *resolved_form(const DimCtx *cx, Dim *d) {
-  if (!d->has_meta || is_sum_of_unsolved(d))
+static inline Dim *resolved_form(const DimCtx *cx, Dim *d) {
+  if (!d->has_meta)
     return d;
-  bool current = d->resolved_solution_count == cx->solution_count;
-  return current ? resolved_before(cx, d) : NULL;
+  if (d->resolved && d->resolved_solution_count == cx->solution_count &&
+      d->resolved_generation == cx->atom_table->resolved_generation)
+    return d->resolved;
+  if (!is_sum_of_unsolved(d))
+    return NULL;
+  set_resolved(cx, d, d);
+  return d;
 }
 
-Dim *dim_resolve(DimCtx *cx, Dim *d) {
-  Dim *out = resolved_form(cx, d);
-  if (out)
-    return out;
+static Dim *resolve(DimCtx *cx, Dim *d) {
   DimVar *var = dim_as_var(d);
-  out = var ? resolved_form(cx, cached_solution(cx->atom_table, var)) : NULL;
+  Dim *out =
+      var ? resolved_form(cx, cached_solution(cx->atom_table, var)) : NULL;
   if (out) {
     set_resolved_solution(cx, var, out);
     return out;
@@ -279,6 +303,11 @@ Dim *dim_resolve(DimCtx *cx, Dim *d) {
   Rewrite rw = {
       .cx = cx, .resolving = true, .epoch = ++dim_atom_table(cx)->epoch};
   return rewrite(&rw, d);
+}
+
+Dim *dim_resolve(DimCtx *cx, Dim *d) {
+  Dim *out = resolved_form(cx, d);
+  return out ? out : resolve(cx, d);
 }
 
 Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
@@ -380,19 +409,21 @@ static bool is_unknown(AtomVisit *v, Atom *atom) {
   return atom->var && atom->var->unknown;
 }
 
-bool dim_has_unknown(const Dim *d) {
-  AtomVisit v = {.stop = is_unknown, .follow_solutions = true};
-  return d->has_meta && visit_from(&v, d);
+/* True if no variable of the sum is forgotten or has a solution. */
+static bool is_plain_sum(const Dim *d) {
+  for (uint32_t i = 0; d->is_sum_of_vars && i < d->term_count; i++) {
+    const Monomial *mono = d->terms[i].mono;
+    const DimVar *var = mono->degree ? mono->powers[0].atom->var : NULL;
+    if (var && (var->unknown || var->solution))
+      return false;
+  }
+  return d->is_sum_of_vars;
 }
 
-/* True if d is a linear polynomial of variables: most sizes are. */
-static bool is_sum_of_variables(const Dim *d) {
-  if (!dim_is_linear(d))
-    return false;
-  for (uint32_t i = 0; i < d->term_count; i++)
-    if (d->terms[i].mono->degree && !d->terms[i].mono->powers[0].atom->var)
-      return false;
-  return true;
+bool dim_has_unknown(const Dim *d) {
+  AtomVisit v = {.stop = is_unknown, .follow_solutions = true};
+  return d->has_meta && d->terms[0].mono->powers[0].atom->table->has_unknown &&
+         !is_plain_sum(d) && visit_from(&v, d);
 }
 
 static bool visit_callback(AtomVisit *v, Atom *atom) {
@@ -405,7 +436,7 @@ static bool visit_callback(AtomVisit *v, Atom *atom) {
 
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
                   void (*g)(void *, ShapeVar *), void *arg) {
-  if (is_sum_of_variables(d)) {
+  if (d->is_sum_of_vars) { /* most sizes are */
     for (uint32_t i = 0; f && i < d->term_count; i++)
       if (d->terms[i].mono->degree)
         f(arg, d->terms[i].mono->powers[0].atom->var);

@@ -1,38 +1,59 @@
 /* Arenas: many allocations with one lifetime. */
 #include "support/arena.h"
 #include "support/arena_text.h"
+#include "support/compiler.h"
 #include "support/mem.h"
 #include "support/trap.h"
 #include "support/vec.h"
 
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #ifdef AXON_FAIL_ALLOC /* many small chunks, so that each allocation of one \
                           may fail */
-enum { CHUNK_FIRST = 256, CHUNK_MOST = 256, ALIGN = 16 };
+enum { CHUNK_FIRST = 256, CHUNK_MOST = 256 };
 #else
-enum { CHUNK_FIRST = 16 * 1024, CHUNK_MOST = 16 * 1024 * 1024, ALIGN = 16 };
+enum { CHUNK_FIRST = 16 * 1024, CHUNK_MOST = 16 * 1024 * 1024 };
 #endif
+enum { ALIGN = ARENA_ALIGN, MIN_MAPPED_BYTES = 256 * 1024 };
 
-enum { PAGE_BYTES = 4096, MIN_HUGE_PAGE_CHUNK_BYTES = 4 * 1024 * 1024 };
-
-typedef struct Chunk {
-  struct Chunk *next;
-  size_t size, used;
-  size_t dirty; /* the bytes from here on are zero */
+typedef struct ArenaChunk {
+  struct ArenaChunk *next;
+  size_t size;
   _Alignas(ALIGN) char bytes[];
 } Chunk;
 
-struct Arena {
-  Chunk *chunks; /* newest first */
-  size_t next_size;
-};
+/* The address sanitizer only finds pointers to the heap in the heap. */
+static bool is_mapped(size_t bytes) {
+  return !ADDRESS_SANITIZER && bytes >= MIN_MAPPED_BYTES;
+}
+
+/* The bytes of a chunk, including its header.  Large chunks are whole huge
+   pages: the system clears one in a quarter of the time that it takes for as
+   many small pages. */
+static size_t chunk_bytes(size_t wanted) {
+  return is_mapped(wanted)
+             ? (wanted + MEM_HUGE_PAGE_BYTES - 1) & ~(MEM_HUGE_PAGE_BYTES - 1)
+             : wanted;
+}
+
+static void chunk_free(Chunk *chunk) {
+  size_t bytes = sizeof *chunk + chunk->size;
+  if (is_mapped(bytes))
+    mem_unmap(chunk, bytes);
+  else
+    mem_free(chunk);
+}
+
+/* An arena without chunks has 0 free bytes, at any address. */
+static void use_no_chunk(Arena *arena) {
+  *arena = (Arena){
+      .at = (char *)arena, .end = (char *)arena, .next_bytes = CHUNK_FIRST};
+}
 
 Arena *arena_new(void) {
   Arena *arena = mem_alloc(sizeof *arena);
-  arena->next_size = CHUNK_FIRST;
+  use_no_chunk(arena);
   return arena;
 }
 
@@ -41,9 +62,15 @@ void arena_free(Arena *arena) {
     return;
   for (Chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
     next = chunk->next;
-    mem_free(chunk);
+    chunk_free(chunk);
   }
   mem_free(arena);
+}
+
+static void use_chunk(Arena *arena, Chunk *chunk) {
+  arena->chunks = chunk;
+  arena->at = chunk->bytes;
+  arena->end = chunk->bytes + chunk->size;
 }
 
 void arena_reset(Arena *arena, size_t max_retained_bytes) {
@@ -53,56 +80,30 @@ void arena_reset(Arena *arena, size_t max_retained_bytes) {
   for (Chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
     next = chunk->next;
     if (chunk != retained)
-      mem_free(chunk);
+      chunk_free(chunk);
   }
-  arena->chunks = retained;
   if (!retained) {
-    arena->next_size = CHUNK_FIRST;
+    use_no_chunk(arena);
     return;
   }
   retained->next = NULL;
-  if (retained->dirty < retained->used)
-    retained->dirty = retained->used;
-  retained->used = 0;
+  memset(retained->bytes, 0, (size_t)(arena->at - retained->bytes));
+  use_chunk(arena, retained);
 }
 
-/* Requests huge pages for large chunks.  With small pages, the kernel took a
-   third of the time of checking a long program. */
-static void advise_huge_pages(void *at, size_t size) {
-#ifdef MADV_HUGEPAGE
-  uintptr_t from =
-      ((uintptr_t)at + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
-  uintptr_t to = ((uintptr_t)at + size) & ~(uintptr_t)(PAGE_BYTES - 1);
-  if (size >= MIN_HUGE_PAGE_CHUNK_BYTES)
-    madvise((void *)from, to - from, MADV_HUGEPAGE);
-#else
-  (void)at, (void)size;
-#endif
-}
-
-static Chunk *chunk_add(Arena *arena, size_t need) {
-  size_t size = arena->next_size;
-  if (arena->next_size < CHUNK_MOST)
-    arena->next_size *= 2;
-  if (size < need)
-    size = need;
-  Chunk *chunk = mem_alloc(sizeof *chunk + size);
-  advise_huge_pages(chunk, size);
-  chunk->size = size;
+static void chunk_add(Arena *arena, size_t need) {
+  size_t bytes = arena->next_bytes;
+  if (arena->next_bytes < CHUNK_MOST)
+    arena->next_bytes *= 2;
+  if (bytes < sizeof(Chunk) + need)
+    bytes = sizeof(Chunk) + need;
+  bytes = chunk_bytes(bytes);
+  Chunk *chunk = is_mapped(bytes) ? mem_try_map(bytes) : mem_try_alloc(bytes);
+  if (!chunk)
+    trap_raise(FAIL_MEMORY);
+  chunk->size = bytes - sizeof *chunk;
   chunk->next = arena->chunks;
-  arena->chunks = chunk;
-  return chunk;
-}
-
-/* Takes bytes from the chunk, and clears those from `from` on. */
-static char *chunk_take(Chunk *chunk, size_t size, size_t from) {
-  char *p = chunk->bytes + chunk->used;
-  if (chunk->used + from < chunk->dirty) {
-    size_t end = chunk->dirty - chunk->used;
-    memset(p + from, 0, (size < end ? size : end) - from);
-  }
-  chunk->used += size;
-  return p;
+  use_chunk(arena, chunk);
 }
 
 static size_t aligned(size_t size) {
@@ -111,28 +112,9 @@ static size_t aligned(size_t size) {
   return (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* Memory that is zero from `from` on: the caller writes what is before. */
-static char *alloc_zero_from(Arena *arena, size_t size, size_t from) {
-  size = aligned(size);
-  Chunk *chunk = arena->chunks;
-  if (!chunk || chunk->size - chunk->used < size)
-    chunk = chunk_add(arena, size);
-  return chunk_take(chunk, size, from);
-}
-
-__attribute__((noinline)) static void *alloc_slowly(Arena *arena, size_t size) {
-  return alloc_zero_from(arena, size, 0);
-}
-
-void *arena_alloc(Arena *arena, size_t size) {
-  Chunk *chunk = arena->chunks;
-  size_t used = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-  if (!chunk || size > CHUNK_MOST || chunk->size - chunk->used < used ||
-      chunk->used < chunk->dirty)
-    return alloc_slowly(arena, size);
-  char *p = chunk->bytes + chunk->used;
-  chunk->used += used;
-  return p;
+void *arena_alloc_slowly(Arena *arena, size_t size) {
+  chunk_add(arena, aligned(size));
+  return arena_alloc(arena, size);
 }
 
 char *arena_strndup(Arena *arena, const char *text, size_t len) {
@@ -166,9 +148,7 @@ char *arena_printf(Arena *arena, const char *format, ...) {
    in the chunk. */
 static bool can_extend(const Arena *arena, const char *p, size_t size,
                        size_t more) {
-  const Chunk *chunk = arena->chunks;
-  return chunk && p && p + size == chunk->bytes + chunk->used &&
-         chunk->size - chunk->used >= more;
+  return p && p + size == arena->at && (size_t)(arena->end - arena->at) >= more;
 }
 
 void *vec_grow(Arena *arena, void *at, size_t item, uint32_t len,
@@ -176,9 +156,9 @@ void *vec_grow(Arena *arena, void *at, size_t item, uint32_t len,
   uint32_t bigger = *cap ? *cap * 2 : 4;
   size_t old = aligned(item * *cap), size = aligned(item * bigger);
   if (can_extend(arena, at, old, size - old)) {
-    chunk_take(arena->chunks, size - old, 0);
+    arena->at += size - old;
   } else {
-    char *copy = alloc_zero_from(arena, size, item * len);
+    char *copy = arena_alloc(arena, size);
     if (len)
       memcpy(copy, at, item * len);
     at = copy;

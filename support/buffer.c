@@ -5,9 +5,7 @@
 
 #include <string.h>
 
-static void reserve(Buffer *b, size_t more) {
-  if (b->cap - b->len > more)
-    return;
+static void grow(Buffer *b, size_t more) {
   size_t cap = b->cap ? b->cap : b->arena ? 64 : 256;
   while (cap - b->len <= more)
     cap *= 2;
@@ -19,6 +17,11 @@ static void reserve(Buffer *b, size_t more) {
   } else
     b->text = mem_realloc(b->text, b->cap, cap);
   b->cap = cap;
+}
+
+static inline void reserve(Buffer *b, size_t more) {
+  if (b->cap - b->len <= more)
+    grow(b, more);
 }
 
 void buffer_add(Buffer *b, const char *text, size_t len) {
@@ -34,7 +37,9 @@ void buffer_puts(Buffer *b, const char *text) {
 }
 
 void buffer_putc(Buffer *b, char c) {
-  buffer_add(b, &c, 1);
+  reserve(b, 1);
+  b->text[b->len++] = c;
+  b->text[b->len] = 0;
 }
 
 void buffer_vprintf(Buffer *b, const char *format, va_list args) {

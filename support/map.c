@@ -2,6 +2,8 @@
 #include "support/map.h"
 #include "support/arena.h"
 
+enum { MIN_SLOTS = 8 };
+
 static const char tombstone; /* its address marks a deleted slot */
 
 void map_init(Map *map, Arena *arena) {
@@ -24,8 +26,8 @@ void *map_get(const Map *map, const void *key) {
   return map->cap ? find_slot(map, key)->value : NULL;
 }
 
-static void grow(Map *map) {
-  Map bigger = {.arena = map->arena, .cap = map->cap ? map->cap * 2 : 8};
+static void grow_to(Map *map, uint32_t cap) {
+  Map bigger = {.arena = map->arena, .cap = cap};
   bigger.slots = NEW_ARRAY(map->arena, struct MapSlot, bigger.cap);
   for (uint32_t i = 0; i < map->cap; i++)
     if (map->slots[i].key && map->slots[i].key != &tombstone) {
@@ -35,9 +37,17 @@ static void grow(Map *map) {
   *map = bigger;
 }
 
+void map_reserve(Map *map, uint32_t count) {
+  uint32_t cap = map->cap ? map->cap : MIN_SLOTS;
+  while (cap / 2 < count)
+    cap *= 2;
+  if (cap > map->cap)
+    grow_to(map, cap);
+}
+
 void map_put(Map *map, const void *key, void *value) {
   if (map->len * 2 >= map->cap)
-    grow(map);
+    grow_to(map, map->cap ? map->cap * 2 : MIN_SLOTS);
   struct MapSlot *slot = find_slot(map, key);
   if (!slot->key)
     map->len++;

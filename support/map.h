@@ -16,6 +16,7 @@ typedef struct Map {
 } Map;
 
 void map_init(Map *map, Arena *arena);
+void map_reserve(Map *map, uint32_t count);     /* room for that many keys */
 void *map_get(const Map *map, const void *key); /* NULL if absent */
 void map_put(Map *map, const void *key, void *value);
 void map_delete(Map *map, const void *key);

@@ -1,10 +1,12 @@
 /* Allocation that raises FAIL_MEMORY instead of returning NULL. */
+#define _GNU_SOURCE
 #include "support/mem.h"
 #include "support/mem_inject.h"
 #include "support/trap.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* Fault injection.  Tests set these before any thread starts. */
 static uint64_t allocations_until_failure;
@@ -57,6 +59,26 @@ void *mem_try_alloc_aligned(size_t align, size_t size) {
     return NULL;
   size_t rounded = (size + align - 1) / align * align;
   return aligned_alloc(align, rounded ? rounded : align);
+}
+
+void *mem_try_map(size_t size) {
+  if (mem_should_fail() || size > PTRDIFF_MAX - MEM_HUGE_PAGE_BYTES)
+    return NULL;
+  size_t all = size + MEM_HUGE_PAGE_BYTES;
+  char *at = mmap(NULL, all, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED)
+    return NULL;
+  size_t misalignment = -(uintptr_t)at % MEM_HUGE_PAGE_BYTES;
+  if (misalignment)
+    munmap(at, misalignment);
+  munmap(at + misalignment + size, all - misalignment - size);
+  madvise(at + misalignment, size, MADV_HUGEPAGE); /* it may fail */
+  return at + misalignment;
+}
+
+void mem_unmap(void *p, size_t size) {
+  munmap(p, size);
 }
 
 void *mem_alloc(size_t size) {

@@ -186,7 +186,7 @@ static Dim *annot_existential_size(Checker *c, DimExpr *d, AnnotMode mode) {
     return new_size(c, d->id, d->span, mode);
   } else {
     r = meta_dim(c, d->id, d->span);
-    dim_as_var(r)->unknown = true;
+    dim_set_unknown(c->dims, dim_as_var(r));
   }
   if (d->id)
     push_name(c, d->id)->dim = r;

@@ -10,20 +10,8 @@ void note_runtime_check(Checker *c, Span span, const char *text,
   VEC_PUSH(c->arena, c->notes.unproved, o);
 }
 
-static void note_product(void *arg, ShapeVar *v) {
-  (void)v;
-  *(bool *)arg = true;
-}
-
-static void ignore_dim(void *arg, DimVar *v) {
-  (void)arg, (void)v;
-}
-
 static bool mentions_products(const Constraint *k) {
-  bool found = false;
-  dim_each_var(k->left, ignore_dim, note_product, &found);
-  dim_each_var(k->right, ignore_dim, note_product, &found);
-  return found;
+  return dim_has_products(k->left) || dim_has_products(k->right);
 }
 
 static bool is_product_constraint(const Constraint *k) {

@@ -33,9 +33,9 @@ Binding *binding_of_prim(Checker *c, PrimId id) {
 
 static Binding *builtin(Checker *c, Sym *module, Sym *name) {
   char full[256];
-  snprintf(full, sizeof full, "%s%s%s", module ? module->text : "",
-           module ? "." : "", name->text);
-  PrimId id = prim_by_name(full);
+  if (module)
+    snprintf(full, sizeof full, "%s.%s", module->text, name->text);
+  PrimId id = prim_by_name(module ? full : name->text);
   if (id != PRIM_NONE)
     return binding_of_prim(c, id);
   Dtype t = module ? DT_NONE : dtype_by_name(name->text);

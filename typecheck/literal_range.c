@@ -61,6 +61,8 @@ static bool fits(Checker *c, const char *num, Dtype t) {
 /* The element types that num does not fit: a set of bits.  Floats are not
    converted to integers. */
 static uint32_t unfit_dtypes(Checker *c, const char *num, bool is_float) {
+  if (num[0] >= '0' && num[0] <= '0' + FITS_EVERYWHERE && !num[1])
+    return 0; /* most numbers */
   double x = strtod(num, NULL);
   uint32_t unfit = 0;
   bool is_small = x >= 0 && x <= FITS_EVERYWHERE;

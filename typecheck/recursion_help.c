@@ -136,7 +136,7 @@ static bool **find_changed_params(Checker *c, const Dec *dec) {
 
 static Dim *unknown_size(TypeMapper *copy, DimVar *v) {
   Dim *d = meta_dim(copy->c, NULL, v->origin);
-  dim_as_var(d)->unknown = true;
+  dim_set_unknown(copy->c->dims, dim_as_var(d));
   return d;
 }
 

@@ -176,8 +176,11 @@ Type *scheme_instantiate(Checker *c, Scheme *s, Origin *o,
                      .effect = fresh_effect,
                      .is_consistent = true};
   map_init(&copy.map, c->arena);
+  if (s->variable_count)
+    map_reserve(&copy.map, s->variable_count);
   Type *t = ty_copy(&copy, s->type);
   instantiate_givens(&copy, s, o);
+  s->variable_count = copy.map.len;
   if (instance)
     *instance = instance_new(c, s, copy.map);
   return t;

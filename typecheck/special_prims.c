@@ -465,7 +465,7 @@ static Core *infer_forget(Checker *c, Expr *e, Arg *args, uint32_t n,
   for (uint32_t i = 0; i < s->len; i++)
     if (s->axes[i].tag == SHAPE_DIM) {
       s->axes[i].dim = meta_dim(c, NULL, e->span);
-      dim_as_var(s->axes[i].dim)->unknown = true;
+      dim_set_unknown(c->dims, dim_as_var(s->axes[i].dim));
     }
   t = ty_tensor(c, t->tensor.elem, s, NULL);
   Core *app = prim_application(c, PRIM_FORGET, e, 1, &x);

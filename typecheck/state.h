@@ -430,6 +430,7 @@ struct Scheme { /* type scheme; quantifies variables of LEVEL_GENERIC */
   Type *type;
   Constraint **given;
   uint32_t given_count;
+  uint32_t variable_count;    /* in the last instance; 0 before the first */
   bool is_polymorphic;        /* has a quantified variable */
   VEC(ImplicitArg) implicits; /* implicit parameters that running code needs */
   Core *type_lambda;          /* takes the implicit parameters; or NULL */

@@ -158,14 +158,17 @@ static ShapeAxis axis_norm(Checker *c, ShapeAxis it) {
   return it;
 }
 
+static bool axis_is_normal(Checker *c, const ShapeAxis *it) {
+  if (it->tag != SHAPE_DIM)
+    return !is_solved_splice(it);
+  return !(it->stretch && axis_is_star(it)) &&
+         dim_resolve(c->dims, it->dim) == it->dim;
+}
+
 Shape *shape_norm(Checker *c, const Shape *s) {
   uint32_t same = 0;
-  ShapeAxis item;
-  for (; same < s->len && !is_solved_splice(&s->axes[same]); same++) {
-    item = axis_norm(c, s->axes[same]);
-    if (item.tag != s->axes[same].tag || item.dim != s->axes[same].dim)
-      break;
-  }
+  while (same < s->len && axis_is_normal(c, &s->axes[same]))
+    same++;
   if (same == s->len)
     return (Shape *)s;
   uint32_t len = same, n = same;
@@ -503,10 +506,7 @@ void dim_visit(TypeVisitor *v, Dim *d) {
   if (!v->dim && !v->shape)
     return;
   d = dim_resolve(v->c->dims, d);
-  DimVar *var = dim_as_var(d);
-  if (var)
-    visit_dimvar(v, var);
-  else
+  if (v->dim || dim_has_products(d))
     dim_each_var(d, v->dim ? visit_dimvar : NULL, visit_shapevar, v);
 }
 
@@ -547,6 +547,8 @@ void ty_visit(TypeVisitor *v, Type *t) {
     t = ty_norm(v->c, t); /* the type that it replaces may be gone */
   if (v->c)
     charge_work(v->c, 1);
+  if (t->alias && v->alias)
+    v->alias(v->arg, t);
   switch (t->tag) {
   case TY_VAR:
     if (v->ty)

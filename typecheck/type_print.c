@@ -818,13 +818,54 @@ static TypePrinter printer_with_shared_names(Checker *c) {
   return p;
 }
 
+static void note_named_dim(void *arg, DimVar *v) {
+  *(bool *)arg |= v->name != NULL;
+}
+
+static void note_named_shape(void *arg, ShapeVar *v) {
+  *(bool *)arg |= v->name != NULL;
+}
+
+static void note_named_elem(void *arg, ElemVar *v) {
+  *(bool *)arg |= v->name != NULL;
+}
+
+static void note_named_ty(void *arg, TyVar *v) {
+  *(bool *)arg |= v->name != NULL;
+}
+
+static void note_alias(void *arg, Type *t) {
+  *(bool *)arg |= t->alias_count > 0;
+}
+
+/* False if the text of t has no name from the program. */
+static bool may_have_user_names(TypePrinter *p, Type *t) {
+  bool found = false;
+  TypeVisitor v = {.ty = note_named_ty,
+                   .elem = note_named_elem,
+                   .dim = note_named_dim,
+                   .shape = note_named_shape,
+                   .alias = note_alias,
+                   .arg = &found,
+                   .done = &found,
+                   .c = p->c};
+  ty_visit(&v, t);
+  const Scheme *s = p->scheme;
+  for (uint32_t i = 0; s && !found && i < s->given_count; i++)
+    if (s->given[i]->kind == CN_BROADCAST) /* may be part of the type */
+      constraint_visit(&v, s->given[i]);
+  return found;
+}
+
 /* Reserves names from the program before new names are chosen. */
 static void reserve_user_names(TypePrinter *p, Type *t) {
-  p->reserving = true;
-  put_type(p, t, PREC_FUN);
-  p->reserving = false;
-  map_init(&p->sizes, p->c->arena);
-  p->out.len = 0;
+  if (may_have_user_names(p, t)) {
+    p->reserving = true;
+    put_type(p, t, PREC_FUN);
+    p->reserving = false;
+    map_init(&p->sizes, p->c->arena);
+    p->out.len = 0;
+  }
   p->names->next_shape = p->names->next_elem = 0;
 }
 

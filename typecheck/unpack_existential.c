@@ -147,7 +147,7 @@ static Dim *forget_size(TypeMapper *copy, DimVar *v) {
   if (!is_to_forget(l, v))
     return NULL;
   Dim *d = meta_dim(copy->c, v->name, v->origin);
-  dim_as_var(d)->unknown = true;
+  dim_set_unknown(copy->c->dims, dim_as_var(d));
   return d;
 }
 
@@ -175,8 +175,20 @@ void unpack_sizes(Checker *c, Type *t, Core **core, Map *fresh) {
     *core = unpack;
 }
 
+static bool may_have_unknown_axes(Checker *c, const Shape *s) {
+  for (uint32_t i = 0; i < s->len; i++) {
+    const ShapeAxis *it = &s->axes[i];
+    if (it->tag == SHAPE_DIM ? dim_has_unknown(dim_resolve(c->dims, it->dim))
+                             : it->tag == SHAPE_SPLICE && it->var->solution)
+      return true;
+  }
+  return false;
+}
+
 /* Names axes of unknown size (`?`). */
 static Shape *name_unknown_axes(Checker *c, Shape *s0, Span span, bool *any) {
+  if (!may_have_unknown_axes(c, s0))
+    return s0;
   Shape *s = shape_norm(c, s0);
   bool some = false;
   for (uint32_t i = 0; i < s->len; i++)
@@ -255,7 +267,7 @@ static Dim *derived_dim(DerivedSizes *o, Dim *d, bool item) {
     return d;
   if (item) {
     d = meta_dim(o->c, NULL, o->span);
-    dim_as_var(d)->unknown = true;
+    dim_set_unknown(o->c->dims, dim_as_var(d));
     return d;
   }
   for (uint32_t i = 0; i < o->exprs.len; i++)
@@ -342,7 +354,8 @@ Type *ty_unpack(Checker *c, Type *result, Core **core) {
       }
     }
   }
-  result = unpack_unknowns(c, result, (*core)->span, &fresh, &plain);
+  if (dim_any_unknown(c->dims))
+    result = unpack_unknowns(c, result, (*core)->span, &fresh, &plain);
   if (fresh.len)
     unpack_sizes(c, result, core, &fresh);
   return fresh.len ? unpack_derived_sizes(c, result, core, &fresh) : result;

@@ -70,6 +70,7 @@ typedef struct TypeVisitor {
   void (*dim)(void *, DimVar *);
   void (*shape)(void *, ShapeVar *);
   void (*effect)(void *, Effect *);
+  void (*alias)(void *, Type *); /* for a type written as an alias */
   void *arg;
   Checker *c;
   bool shapes_only; /* of tensors: ignores singletons of integers */

@@ -354,7 +354,7 @@ static void test_resolve(void **state) {
   assert_true(dim_mentions(cx, da, a));
   assert_false(dim_mentions(cx, d, w->vars[1]));
   assert_false(dim_has_unknown(d));
-  w->vars[0]->unknown = true;
+  dim_set_unknown(cx, w->vars[0]);
   assert_true(dim_has_unknown(d));
   assert_false(dim_has_unknown(w->v[1]));
   w->vars[0]->unknown = false;
@@ -521,7 +521,7 @@ static void test_solve(void **state) {
   assert_true(dim_solve_for_meta(cx, d, NULL, NULL, &var, &value));
   assert_true(dim_equal(value, w->v[0]));
   assert_false(dim_solve_for_meta(cx, w->v[0], NULL, NULL, &var, &value));
-  a->unknown = true;
+  dim_set_unknown(cx, a);
   assert_false(dim_solve_for_meta(cx, d, NULL, NULL, &var, &value));
 }
 
