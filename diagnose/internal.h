@@ -73,8 +73,10 @@ void suggest_foreign(Checker *c, Diag *d, Span span, const ForeignWord *word);
 /* ---- type_diff.c: where two types part ---- */
 
 typedef struct TypeDiff {
-  const char *path; /* "attn.q" inside of records and tuples; "" at the top */
+  const char *path; /* "attn.q" inside of records and tuples; "" at the top;
+                       "parameter 2.attn.q" inside of a function */
   Type *actual, *expected; /* types at that path */
+  bool is_in_function;
   Sym *field;              /* a field that `actual` lacks, or NULL */
   bool extra;              /* `actual` has the field, `expected` lacks it */
 } TypeDiff;
