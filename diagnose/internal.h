@@ -77,8 +77,8 @@ typedef struct TypeDiff {
                        "parameter 2.attn.q" inside of a function */
   Type *actual, *expected; /* types at that path */
   bool is_in_function;
-  Sym *field;              /* a field that `actual` lacks, or NULL */
-  bool extra;              /* `actual` has the field, `expected` lacks it */
+  Sym *field; /* a field that `actual` lacks, or NULL */
+  bool extra; /* `actual` has the field, `expected` lacks it */
 } TypeDiff;
 
 /* Finds the first difference of kind, rank or element type.  Returns false if

@@ -571,7 +571,7 @@ static bool check_rounds(Checker *c, Module *module, Dec *dec, Diags *diags,
   map_init(&c->inference.retracted_singletons, c->arena);
   map_init(&c->inference.expansions, c->arena);
   for (int round = 0;; round++) {
-    c->inference.guesses.len = 0;
+    c->inference.guesses.len = c->inference.bracket_calls.len = 0;
     bool ok = check_within_limits(c, module, dec, diags, out);
     bool last = !c->inference.needs_recheck || round == 8;
     if (c->inference.needs_recheck && last && diags->errors == start.errors)
@@ -634,7 +634,7 @@ Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags) {
   map_init(&c->inference.retracted_singletons, c->arena);
   map_init(&c->inference.expansions, c->arena);
   map_init(&c->inference.reversed_guesses, c->arena);
-  c->inference.guesses.len = 0;
+  c->inference.guesses.len = c->inference.bracket_calls.len = 0;
   uint32_t errors = diags->errors;
   c->inference.effect = effect_var(c);
   c->inference.level = 1;
