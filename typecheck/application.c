@@ -4,6 +4,7 @@
 #include "support/arena_text.h"
 #include "support/diag.h"
 #include "support/intern.h"
+#include "support/source.h"
 
 #include <string.h>
 #include <stdlib.h>
@@ -378,7 +379,18 @@ static const char *hint_not_function(const Application *k) {
     return "to subtract, put a space after the minus sign";
   if (is_bracket_call(k))
     return "to index, write a dot: `x.[i, j]`";
+  if (k->head->kind == EX_NUM && k->head->span.end <= a->span.start)
+    return a->kind == EX_NUM ? "separate elements by commas: `[1, 2]`"
+                             : "to multiply, write `2 * x`";
   return NULL;
+}
+
+/* f"...", where f is not defined. */
+static bool is_format_string(Checker *c, const Arg *args, uint32_t count) {
+  const Expr *f = args[0].expr;
+  return count > 1 && f->kind == EX_ID && strcmp(f->id->text, "f") == 0 &&
+         args[1].expr->kind == EX_STRING &&
+         args[1].expr->span.start == f->span.end && !is_defined_name(c, f->id);
 }
 
 /* Words of other languages between operands look like arguments.  Reports each
@@ -386,7 +398,8 @@ static const char *hint_not_function(const Application *k) {
 static bool has_foreign_word(Checker *c, Arg *args, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     const Expr *a = args[i].expr;
-    if (args[i].label || !undefined_foreign_word(c, a))
+    if (args[i].label || (!undefined_foreign_word(c, a) &&
+                          !is_format_string(c, args + i, count - i)))
       continue;
     Type *t;
     infer(c, args[i].expr, &t);
@@ -529,6 +542,33 @@ static const char *hint_reduction(const Application *k) {
              : NULL;
 }
 
+static bool begins_line(Checker *c, Span span) {
+  const Source *source = sources_get(c->sources, span.file);
+  uint32_t at = span.start;
+  while (at && (source->text[at - 1] == ' ' || source->text[at - 1] == '\t'))
+    at--;
+  return at && source->text[at - 1] == '\n';
+}
+
+/* The help for the first superfluous argument. */
+static const char *hint_superfluous(const Application *k, uint32_t first) {
+  const Expr *e = k->args[first].expr, *before = k->args[first - 1].expr;
+  const char *reduction = hint_reduction(k);
+  if (reduction)
+    return reduction;
+  if (before->span.end == e->span.start && e->kind == EX_BRACKET)
+    return "to index, write a dot: `x.[i, j]`";
+  if (before->span.end == e->span.start && before->kind == EX_ID)
+    return arena_printf(
+        k->c->arena, "for a call as an argument, write parentheses: `(%s x)`",
+        before->id->text);
+  if (begins_line(k->c, e->span) && !begins_line(k->c, before->span))
+    return "to evaluate one after the other, write a sequence: `(a; b)`";
+  return k->prim == PRIM_PRINT
+             ? "to print several values, write a tuple: `print (a, b)`"
+             : NULL;
+}
+
 /* Has another argument of a call with this place an error? */
 static bool is_in_reported_call(const Checker *c, Span place) {
   for (uint32_t i = 0; i < c->solver.contradicted.len; i++) {
@@ -564,7 +604,7 @@ static void error_not_function(Application *k, Type *t, uint32_t first) {
                      k->name ? k->name : "this function");
   d->note = arena_printf(c->arena, "its result is %s",
                          ty_text(c, ty_forget_singletons(c, t)));
-  d->help = hint_reduction(k);
+  d->help = hint_superfluous(k, first);
 }
 
 static void error_missing_label(Application *k, Type *t, uint32_t last) {
