@@ -89,6 +89,9 @@ bool type_diff(Checker *c, Type *actual, Type *expected, TypeDiff *out);
 bool type_diff_sizes(Checker *c, Type *actual, Type *expected, Dim *left,
                      Dim *right, TypeDiff *out);
 bool elems_differ(ElemVar *a, ElemVar *b);
+/* For a field that one of two records lacks, and the other has under a similar
+   name. */
+void suggest_similar_field(Checker *c, Diag *d, const TypeDiff *part);
 
 /* ---- global_elem.c ---- */
 /* If the tensor type t has the element type of a global value, adds where it
