@@ -26,17 +26,31 @@ static bool is_inside(Span inner, Span outer) {
          inner.end <= outer.end;
 }
 
-/* The warning that `f (x).[0]` indexes x explains errors about this argument
-   and about calls of a function that contains it. */
-static void explain_by_indexed_argument(Checker *c, Diag *d, const Origin *o) {
+/* The warning that x[0] calls x explains errors about the type of x. */
+static const Diag *bracket_call_warning(Checker *c, const Origin *o) {
+  for (uint32_t i = 0; i < c->inference.bracket_calls.len; i++) {
+    const BracketCall *call = &c->inference.bracket_calls.at[i];
+    Type *callee = ty_norm(c, call->callee);
+    if ((o->actual && ty_norm(c, o->actual) == callee) ||
+        (o->expected && ty_norm(c, o->expected) == callee))
+      return call->warning;
+  }
+  return NULL;
+}
+
+/* The warnings that `f (x).[0]` indexes x, and that x[0] calls x, explain
+   errors about this argument and about calls of a function that contains it. */
+static void explain_by_warning(Checker *c, Diag *d, const Origin *o) {
   const Binding *callee =
       o->kind == ORIGIN_ARG && o->arg.callee ? o->arg.callee->binding : NULL;
   const Clause *clause = callee ? binding_clause(callee) : NULL;
+  const Diag *bracket_call = bracket_call_warning(c, o);
   for (uint32_t i = 0; !d->cause && i < c->diags->all.len; i++) {
     const Diag *w = c->diags->all.at[i];
-    bool is_here = is_inside(o->span, w->span);
-    if (w->code != 410 ||
-        (!is_here && !(clause && is_inside(w->span, clause->body->span))))
+    bool is_here = w->code == 410 && is_inside(o->span, w->span);
+    if ((w->code != 410 && w->code != 412) ||
+        (!is_here && w != bracket_call &&
+         !(clause && is_inside(w->span, clause->body->span))))
       continue;
     if (is_here)
       d->note = w->message;
@@ -49,7 +63,7 @@ static void explain_by_indexed_argument(Checker *c, Diag *d, const Origin *o) {
 
 /* Labels the related location. */
 void error_add_labels(Checker *c, Diag *d, const Origin *o) {
-  explain_by_indexed_argument(c, d, o);
+  explain_by_warning(c, d, o);
   if (o->other_span.file && o->kind == ORIGIN_ANNOTATION)
     diag_add_label(c->arena, d, o->other_span, "the annotation");
   else if (o->other_span.file &&

@@ -62,11 +62,12 @@ static void consider_library_name(void *arg, const char *full) {
     consider(s, arena_strndup(s->c->arena, name, strlen(name)));
 }
 
-/* Searches the library.  Short names get no suggestion: too many are near. */
+/* Searches the library.  Without a module, short names get no suggestion: too
+   many are near. */
 static void consider_library(NameSearch *s) {
   for (PrimId id = 1; id < PRIM_COUNT; id++)
     consider_library_name(s, prim_info[id].name);
-  if (s->c->host->library_names && strlen(s->word) > 3)
+  if (s->c->host->library_names && strlen(s->word) > (*s->module ? 1 : 3))
     s->c->host->library_names(consider_library_name, s);
 }
 
@@ -114,6 +115,8 @@ void suggest_name(Checker *c, Diag *d, Span span, Sym *name) {
     d->help = "for values in a string, write `format \"loss %.2f\" x`";
     return;
   }
+  consider(&s, "true");
+  consider(&s, "false");
   for (Scope *scope = c->names.scope; scope; scope = scope->outer)
     if (scope->binding || scope->dim)
       consider(&s, scope->name->text);
@@ -212,6 +215,20 @@ void suggest_field(Checker *c, Diag *d, Span span, const Type *record,
   for (uint32_t i = 0; i < record->count; i++)
     consider(&s, record->record.labels[i]->text);
   attach_suggestion(&s, d, span);
+}
+
+void suggest_similar_field(Checker *c, Diag *d, const TypeDiff *part) {
+  Type *without = row_flat(c, part->extra ? part->expected : part->actual);
+  Type *with = row_flat(c, part->extra ? part->actual : part->expected);
+  NameSearch s = name_search_new(c, part->field);
+  for (uint32_t i = 0; i < without->count; i++)
+    if (!row_field(with, without->record.labels[i]))
+      consider(&s, without->record.labels[i]->text);
+  if (s.best)
+    d->help = arena_printf(c->arena,
+                           "`%s` and `%s` are similar: is one of them a "
+                           "misspelling?",
+                           s.best, part->field->text);
 }
 
 /* Names in Python libraries, and names here. */

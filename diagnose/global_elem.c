@@ -29,7 +29,8 @@ static const char *annotated_value(Checker *c, const Binding *value,
 }
 
 void error_global_elem(Checker *c, Diag *d, Type *t, Type *other) {
-  if (!error_is_tensor(t) || !error_is_tensor(other))
+  if (!error_is_tensor(t) || !error_is_tensor(other) ||
+      !elems_differ(t->tensor.elem, other->tensor.elem))
     return;
   GlobalElem global = global_elem_of(t->tensor.elem);
   ElemVar *wanted = elem_root(other->tensor.elem);

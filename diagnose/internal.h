@@ -73,10 +73,12 @@ void suggest_foreign(Checker *c, Diag *d, Span span, const ForeignWord *word);
 /* ---- type_diff.c: where two types part ---- */
 
 typedef struct TypeDiff {
-  const char *path; /* "attn.q" inside of records and tuples; "" at the top */
+  const char *path; /* "attn.q" inside of records and tuples; "" at the top;
+                       "parameter 2.attn.q" inside of a function */
   Type *actual, *expected; /* types at that path */
-  Sym *field;              /* a field that `actual` lacks, or NULL */
-  bool extra;              /* `actual` has the field, `expected` lacks it */
+  bool is_in_function;
+  Sym *field; /* a field that `actual` lacks, or NULL */
+  bool extra; /* `actual` has the field, `expected` lacks it */
 } TypeDiff;
 
 /* Finds the first difference of kind, rank or element type.  Returns false if
@@ -87,6 +89,9 @@ bool type_diff(Checker *c, Type *actual, Type *expected, TypeDiff *out);
 bool type_diff_sizes(Checker *c, Type *actual, Type *expected, Dim *left,
                      Dim *right, TypeDiff *out);
 bool elems_differ(ElemVar *a, ElemVar *b);
+/* For a field that one of two records lacks, and the other has under a similar
+   name. */
+void suggest_similar_field(Checker *c, Diag *d, const TypeDiff *part);
 
 /* ---- global_elem.c ---- */
 /* If the tensor type t has the element type of a global value, adds where it

@@ -382,16 +382,21 @@ static bool mark_function_param(Checker *c, Diag *d, const Clause *k,
   return true;
 }
 
-void error_mark_function_origin(Checker *c, Diag *d, const Origin *o,
-                                Type *actual, Type *expected) {
-  const Expr *e = o->expr ? error_brought(o->expr) : NULL;
-  const Clause *k = e ? clause_of_call(e) : NULL;
+/* How many arguments without label a partial application has. */
+static uint32_t given_arguments(const Expr *e) {
   uint32_t given = 0;
   for (; e && e->kind == EX_APP; e = e->arg[0])
     for (uint32_t i = 0; i < e->arg_count; i++)
       given += !e->args[i].label;
+  return given;
+}
+
+void error_mark_function_origin(Checker *c, Diag *d, const Origin *o,
+                                Type *actual, Type *expected) {
+  const Expr *e = o->expr ? error_brought(o->expr) : NULL;
+  const Clause *k = e ? clause_of_call(e) : NULL;
   actual = ty_norm(c, actual), expected = ty_norm(c, expected);
-  for (uint32_t i = given + 1;
+  for (uint32_t i = given_arguments(e) + 1;
        k && actual->tag == TY_FUN && expected->tag == TY_FUN; i++) {
     if (mark_function_param(c, d, k, param_pattern(k, NULL, i),
                             actual->fun.param, expected->fun.param))
@@ -567,7 +572,12 @@ void error_mark_size_origin(Checker *c, Diag *d, const Origin *o,
                             const char *path, uint32_t from_right) {
   const Expr *call = o->kind == ORIGIN_ARG ? o->arg.callee : NULL;
   const Sym *label = call ? o->arg.label : NULL;
-  uint32_t number = o->number;
+  uint32_t number = o->number, of_function;
+  int len = 0;
+  if (o->expr && sscanf(path, "parameter %u.%n", &of_function, &len) == 1) {
+    call = error_brought(o->expr), label = NULL, path += len;
+    number = of_function + given_arguments(call);
+  }
   for (uint32_t depth = 0; depth < MAX_PASSED_ON && call; depth++) {
     const Clause *k = clause_of_call(call);
     const Pat *p = k ? param_pattern(k, label, number) : NULL;

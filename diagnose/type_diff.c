@@ -6,6 +6,8 @@
 #include "support/arena_text.h"
 #include "support/intern.h"
 
+#include <string.h>
+
 bool elems_differ(ElemVar *a, ElemVar *b) {
   a = elem_root(a), b = elem_root(b);
   if (a == b)
@@ -136,6 +138,44 @@ static bool is_cast_of_unknown(DiffSearch *s, Type *t) {
   return from != t && from->tag == TY_VAR && !from->var->skolem;
 }
 
+/* A part of a function.  Inside of a structure it is named, as in "parameter
+   2.layer.w". */
+static bool function_part_differs(DiffSearch *s, const char *path,
+                                  const char *part, Type *actual,
+                                  Type *expected) {
+  const char *inner = nested_path(s, path, part);
+  if (!find_diff(s, inner, actual, expected))
+    return false;
+  s->out->is_in_function = strlen(s->out->path) > strlen(inner);
+  return true;
+}
+
+static bool is_short(DiffSearch *s, Type *a, Type *b) {
+  enum { MAX_QUOTED_BYTES = 160 };
+  return strlen(ty_text(s->c, a)) + strlen(ty_text(s->c, b)) <=
+         MAX_QUOTED_BYTES;
+}
+
+/* The parameters of a curried function are counted without labelled ones. */
+static bool functions_differ(DiffSearch *s, const char *path, Type *actual,
+                             Type *expected) {
+  Type *x = actual, *y = expected;
+  bool differs = false;
+  uint32_t number = 0;
+  for (; !differs && x->tag == TY_FUN && y->tag == TY_FUN;
+       x = ty_norm(s->c, x->fun.result), y = ty_norm(s->c, y->fun.result)) {
+    const char *part =
+        x->fun.label
+            ? arena_printf(s->c->arena, "parameter ~%s", x->fun.label->text)
+            : arena_printf(s->c->arena, "parameter %u", ++number);
+    differs = function_part_differs(s, path, part, x->fun.param, y->fun.param);
+  }
+  if (!differs && !function_part_differs(s, path, "result", x, y))
+    return false;
+  return (s->out->is_in_function && !is_short(s, actual, expected)) ||
+         record_diff(s, path, actual, expected);
+}
+
 static bool find_diff(DiffSearch *s, const char *path, Type *actual,
                       Type *expected) {
   actual = distribute_lift(s, actual), expected = distribute_lift(s, expected);
@@ -158,9 +198,7 @@ static bool find_diff(DiffSearch *s, const char *path, Type *actual,
   case TY_DATATYPE:
     return components_differ(s, path, actual, expected);
   case TY_FUN:
-    return (find_diff(s, path, actual->fun.param, expected->fun.param) ||
-            find_diff(s, path, actual->fun.result, expected->fun.result)) &&
-           record_diff(s, path, actual, expected);
+    return functions_differ(s, path, actual, expected);
   case TY_VAR:
     return !s->sizes && actual->var != expected->var &&
            record_diff(s, path, actual, expected);

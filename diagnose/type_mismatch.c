@@ -276,6 +276,7 @@ static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
   d->primary_label =
       arena_printf(c->arena, "found fields %s; expected %s",
                    fields_text(c, part.actual), fields_text(c, part.expected));
+  suggest_similar_field(c, d, &part);
   return d;
 }
 

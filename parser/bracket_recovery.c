@@ -19,6 +19,7 @@ typedef struct Opener {
   bool seen_in;  /* TOK_LET: its `in` was read */
   bool indented; /* TOK_LET: its line is indented */
   bool failed;   /* TOK_LET: its first declaration is not one */
+  bool is_block; /* TOK_LBRACE: a declaration follows it */
   Span span;
   Span dec_word;  /* TOK_LET: the `val` or `fun` of its last declaration */
   Span outdented; /* TOK_LET: see tokens_outdented */
@@ -314,10 +315,20 @@ static RecoveryAction check_in(ParseState *ps) {
   return t->count[OPEN_LET] ? insert_closer(ps) : TOKEN_ACCEPT;
 }
 
+/* True in `{ val x = e }`, up to a line that begins with a declaration: the
+   grammar reports the first one. */
+static bool in_block(const ParseState *ps, Opener *top) {
+  const TokenStream *t = ps->tokens;
+  bool is_first =
+      top->token == TOK_LBRACE && top->span.start == t->last_span.start;
+  top->is_block |= is_first && !t->last_is_inserted;
+  return top->is_block && !at_line_start(ps, t->lookahead.span);
+}
+
 static RecoveryAction check_dec(ParseState *ps) {
   TokenStream *t = ps->tokens;
   Opener *top = top_opener(t);
-  if (!top)
+  if (!top || in_block(ps, top))
     return TOKEN_ACCEPT;
   if (opener_kind(top) != OPEN_LET)
     return insert_closer(ps);

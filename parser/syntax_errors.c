@@ -187,10 +187,15 @@ static const char *next_after_pattern(const SyntaxError *e) {
 /* What may come next; names it by one word if possible. */
 static const char *expected_text(ParseState *ps, const SyntaxError *e,
                                  SyntaxContext context) {
+  if (context.token == TOK_LBRACE && e->found == TOK_RBRACE &&
+      expects(e, TOK_WITH))
+    return "`with`";
   if (follows_expr(e))
     return context.expected_next;
   if (expects(e, TOK_FN))
     return "an expression";
+  if (stack_at(e, 0) == TOK_LBRACE)
+    return "a field";
   const char *next = next_after_pattern(e);
   if (follows_type(e) && strcmp(next, "the next declaration") == 0)
     return "`->` or the next declaration";
@@ -288,11 +293,22 @@ static bool in_dec(const SyntaxError *e) {
 static const char *const BRACES = "braces enclose records, `{x = e}`; write a "
                                   "block as `let val x = e in e end`";
 
+static const char *const IMMUTABLE =
+    "tensors are immutable: `set i v x` is x with another element";
+
 static const char *const FOR_EACH =
     "write `for i => e` or `map (fn x => e) xs`";
 
+static bool is_within(const SyntaxError *e, int token) {
+  int i = 0;
+  while (i < e->stack_len && e->stack[i] != token)
+    i++;
+  return i < e->stack_len;
+}
+
 /* Guesses from the token and the construct that contains it. */
-static const char *help_in_context(int seen, int context) {
+static const char *help_in_context(const SyntaxError *e, int context) {
+  int seen = e->found;
   switch (context) {
   case TOK_LBRACE:
     if (seen == TOK_EQUAL || seen == TOK_COLON)
@@ -302,7 +318,9 @@ static const char *help_in_context(int seen, int context) {
       return "separate fields by commas";
     if (seen == TOK_BAR || seen == TOK_WITH)
       return "to change a field, write `{r with x = e}`";
-    return seen == TOK_RBRACE ? NULL : BRACES;
+    if (seen == TOK_RBRACE && !expects(e, TOK_WITH))
+      return NULL;
+    return is_within(e, TOK_IF) ? "write `if c then a else b`" : BRACES;
   case TOK_DOTBRACKET:
     return seen == TOK_COLON ? "write a slice as `from:to:step`" : NULL;
   case TOK_LBRACKET:
@@ -340,7 +358,7 @@ static const char *help_after_expr(const SyntaxError *e,
                                    SyntaxContext context) {
   if (stack_at(e, 0) == TOK_PUN && e->found == TOK_EQUAL)
     return "write a labelled argument as `~axis:0`";
-  const char *help = help_in_context(e->found, context.token);
+  const char *help = help_in_context(e, context.token);
   if (help)
     return help;
   bool bare = !context.token && !in_dec(e);
@@ -381,6 +399,9 @@ static const char *help_after_expr(const SyntaxError *e,
                ? "`for i < n => e` makes a tensor; to repeat a step, write "
                  "`iterate n f x`"
                : NULL;
+  case TOK_COMMA:
+    return bare ? "for several names, write a tuple: `val (a, b) = e`" : NULL;
+  case TOK_IF:
   case TOK_QUESTION:
     return "write `if c then a else b`";
   case TOK_WITH:
@@ -475,6 +496,13 @@ static const char *help_arrow(const SyntaxError *e) {
   return NULL;
 }
 
+/* `{ val x = e }` */
+static bool is_block(const ParseState *ps, const SyntaxError *e) {
+  const char *next = ps->lexer.text + e->span.end;
+  return stack_at(e, 0) == TOK_LBRACE && lexer_is_keyword(e->found) &&
+         next[strspn(next, " ")] != '=';
+}
+
 /* For words that cannot be names, and names whose first letter has the wrong
    case. */
 static const char *help_name(ParseState *ps, const SyntaxError *e) {
@@ -542,7 +570,7 @@ static bool is_assigned_name(ParseState *ps, const SyntaxError *e,
 static const char *help_text(ParseState *ps, const SyntaxError *e,
                              SyntaxContext context) {
   if (is_assigned_element(ps, e, context))
-    return "tensors are immutable: `set i v x` is x with another element";
+    return IMMUTABLE;
   if (is_assigned_name(ps, e, context))
     return "to compare, write `==`; values are immutable: for a new one, write "
            "`let val x = e in e end`";
@@ -595,8 +623,13 @@ static const char *help_text(ParseState *ps, const SyntaxError *e,
            "arguments is `fun f () = e`";
   if (e->found == TOK_LPAREN && stack_has(e, 0, "fun_word"))
     return "write a function without a name as `fn x => e`";
+  if (is_block(ps, e))
+    return BRACES;
+  if (context.token == TOK_LBRACKET &&
+      (e->found == TOK_ID || e->found == TOK_NUM))
+    return "separate sizes by commas: `[n, m]`";
   const char *name = help_name(ps, e);
-  return name ? name : help_in_context(e->found, context.token);
+  return name ? name : help_in_context(e, context.token);
 }
 
 /* True for an error that probably follows from a reported one: at an inserted
@@ -626,19 +659,11 @@ static void skip_quoted(ParseState *ps, const SyntaxError *e) {
     ps->lexer.suppress_errors_until = (uint32_t)(quote - ps->lexer.text) + 1;
 }
 
-/* True after the `:` of an expression in parentheses. */
-static bool in_ascription(const SyntaxError *e) {
-  int i = 0;
-  while (i < e->stack_len && e->stack[i] != TOK_COLON &&
-         e->stack[i] != TOK_LPAREN)
-    i++;
-  return stack_at(e, i) == TOK_COLON;
-}
-
-/* Blames a word that is a keyword in other languages. */
+/* Blames a word that is a keyword in other languages.  After the `:` of an
+   expression in parentheses, that is what it is at. */
 static bool blame_foreign(ParseState *ps, const SyntaxError *e) {
   Span span;
-  int at = in_ascription(e) ? TOK_COLON : e->found;
+  int at = is_within(e, TOK_COLON) ? TOK_COLON : e->found;
   const ForeignWord *word = tokens_blamed_foreign(ps, at, &span);
   if (!word)
     return false;
@@ -659,6 +684,10 @@ static bool blame_outdented(ParseState *ps, const SyntaxError *e) {
       "expected a declaration or `in` in this `let`, but found `%s`", name);
   if (!diag)
     return true;
+  if (ps->lexer.text[at.end] == '[') {
+    diag->help = IMMUTABLE;
+    return true;
+  }
   bool is_end = e->found == TOK_END;
   const char *word = is_end ? "in" : before.start == at.start ? "val" : "fun";
   diag->help =

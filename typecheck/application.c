@@ -4,6 +4,7 @@
 #include "support/arena_text.h"
 #include "support/diag.h"
 #include "support/intern.h"
+#include "support/source.h"
 
 #include <string.h>
 #include <stdlib.h>
@@ -365,14 +366,31 @@ static bool has_unknown_label(Application *k, uint32_t first, uint32_t last) {
   return false;
 }
 
+/* x[0], as an index is written in other languages. */
+static bool is_bracket_call(const Application *k) {
+  const Expr *a = k->args[0].expr;
+  return a->kind == EX_BRACKET && k->fn->span.end == a->span.start;
+}
+
 /* A hint for the application of a value that is not a function. */
 static const char *hint_not_function(const Application *k) {
   const Expr *a = k->args[0].expr;
   if (a->kind == EX_NUM && a->num[0] == '-')
     return "to subtract, put a space after the minus sign";
-  if (a->kind == EX_BRACKET && k->fn->span.end == a->span.start)
+  if (is_bracket_call(k))
     return "to index, write a dot: `x.[i, j]`";
+  if (k->head->kind == EX_NUM && k->head->span.end <= a->span.start)
+    return a->kind == EX_NUM ? "separate elements by commas: `[1, 2]`"
+                             : "to multiply, write `2 * x`";
   return NULL;
+}
+
+/* f"...", where f is not defined. */
+static bool is_format_string(Checker *c, const Arg *args, uint32_t count) {
+  const Expr *f = args[0].expr;
+  return count > 1 && f->kind == EX_ID && strcmp(f->id->text, "f") == 0 &&
+         args[1].expr->kind == EX_STRING &&
+         args[1].expr->span.start == f->span.end && !is_defined_name(c, f->id);
 }
 
 /* Words of other languages between operands look like arguments.  Reports each
@@ -380,7 +398,8 @@ static const char *hint_not_function(const Application *k) {
 static bool has_foreign_word(Checker *c, Arg *args, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     const Expr *a = args[i].expr;
-    if (args[i].label || !undefined_foreign_word(c, a))
+    if (args[i].label || (!undefined_foreign_word(c, a) &&
+                          !is_format_string(c, args + i, count - i)))
       continue;
     Type *t;
     infer(c, args[i].expr, &t);
@@ -409,7 +428,19 @@ static ArgGroup next_arg_group(const Application *k, uint32_t first) {
   return (ArgGroup){first, last, last < k->count};
 }
 
-/* Unifies an unknown type with a function of these arguments. */
+static void warn_bracket_call(Application *k, Type *callee) {
+  Checker *c = k->c;
+  if (!is_bracket_call(k) || !k->name)
+    return;
+  Span span = span_join(k->fn->span, k->args[0].span);
+  Diag *d = warning_at(c, 412, span, "this calls %s; it is no index", k->name);
+  d->help = "for an element, write a dot, as in `x.[0]`; for a call, write a "
+            "space, as in `f [1, 2]`";
+  VEC_PUSH(c->arena, c->inference.bracket_calls, ((BracketCall){callee, d}));
+}
+
+/* Unifies an unknown type with a function of these arguments.  NULL if the type
+   must be data. */
 static Type *unify_with_arrow(Application *k, Type *t, ArgGroup p) {
   Checker *c = k->c;
   Type *r = ty_meta(c), *f = NULL;
@@ -419,7 +450,9 @@ static Type *unify_with_arrow(Application *k, Type *t, ArgGroup p) {
     f = ty_fun(c, ty_meta(c), f ? f : r, effect_var(c));
     f->fun.label = k->args[i].label;
   }
-  unify(c, t, f, origin_new(c, ORIGIN_ARG, k->fn->span));
+  if (!unify(c, t, f, origin_new(c, ORIGIN_ARG, k->fn->span)))
+    return NULL;
+  warn_bracket_call(k, f);
   return f;
 }
 
@@ -509,12 +542,55 @@ static const char *hint_reduction(const Application *k) {
              : NULL;
 }
 
+static bool begins_line(Checker *c, Span span) {
+  const Source *source = sources_get(c->sources, span.file);
+  uint32_t at = span.start;
+  while (at && (source->text[at - 1] == ' ' || source->text[at - 1] == '\t'))
+    at--;
+  return at && source->text[at - 1] == '\n';
+}
+
+/* The help for the first superfluous argument. */
+static const char *hint_superfluous(const Application *k, uint32_t first) {
+  const Expr *e = k->args[first].expr, *before = k->args[first - 1].expr;
+  const char *reduction = hint_reduction(k);
+  if (reduction)
+    return reduction;
+  if (before->span.end == e->span.start && e->kind == EX_BRACKET)
+    return "to index, write a dot: `x.[i, j]`";
+  if (before->span.end == e->span.start && before->kind == EX_ID)
+    return arena_printf(
+        k->c->arena, "for a call as an argument, write parentheses: `(%s x)`",
+        before->id->text);
+  if (begins_line(k->c, e->span) && !begins_line(k->c, before->span))
+    return "to evaluate one after the other, write a sequence: `(a; b)`";
+  return k->prim == PRIM_PRINT
+             ? "to print several values, write a tuple: `print (a, b)`"
+             : NULL;
+}
+
+/* Has another argument of a call with this place an error? */
+static bool is_in_reported_call(const Checker *c, Span place) {
+  for (uint32_t i = 0; i < c->solver.contradicted.len; i++) {
+    const Origin *o = c->solver.contradicted.at[i];
+    for (uint32_t j = 0; o->kind == ORIGIN_ARG && j < o->arg.arg_count; j++)
+      if (span_is_within(place, o->arg.args[j].expr->span))
+        return true;
+  }
+  return false;
+}
+
 static void error_not_function(Application *k, Type *t, uint32_t first) {
   Checker *c = k->c;
+  bool is_stacked = t->tag == TY_VAR && t->var->is_stackable;
+  if (is_stacked && is_in_reported_call(c, k->fn->span))
+    return;
   if (first == 0) {
     Diag *d = error_at(c, 321, k->fn->span, "%s is not a function",
                        k->name ? k->name : "this");
-    d->note = arena_printf(c->arena, "it is %s", ty_text(c, t));
+    d->note = is_stacked
+                  ? "it is a part of a tensor, or a structure of such parts"
+                  : arena_printf(c->arena, "it is %s", ty_text(c, t));
     d->help = hint_not_function(k);
     return;
   }
@@ -528,7 +604,7 @@ static void error_not_function(Application *k, Type *t, uint32_t first) {
                      k->name ? k->name : "this function");
   d->note = arena_printf(c->arena, "its result is %s",
                          ty_text(c, ty_forget_singletons(c, t)));
-  d->help = hint_reduction(k);
+  d->help = hint_superfluous(k, first);
 }
 
 static void error_missing_label(Application *k, Type *t, uint32_t last) {
@@ -596,12 +672,13 @@ static bool call_group(Application *k, uint32_t *next, uint32_t *number) {
     check_queued_args(k);
     t = ty_norm(c, k->remaining_type);
   }
-  if (t->tag == TY_VAR && !t->var->skolem)
-    t = unify_with_arrow(k, t, p);
-  if (t->tag != TY_FUN) {
+  Type *function =
+      t->tag == TY_VAR && !t->var->skolem ? unify_with_arrow(k, t, p) : t;
+  if (!function || function->tag != TY_FUN) {
     error_not_function(k, t, p.first);
     return false;
   }
+  t = function;
   if (!call_labels(k, p, &t))
     return false;
   *next = p.last;

@@ -573,7 +573,7 @@ static bool check_rounds(Checker *c, Module *module, Dec *dec, Diags *diags,
   map_init(&c->inference.retracted_singletons, c->arena);
   map_init(&c->inference.expansions, c->arena);
   for (int round = 0;; round++) {
-    c->inference.guesses.len = 0;
+    c->inference.guesses.len = c->inference.bracket_calls.len = 0;
     bool ok = check_within_limits(c, module, dec, diags, out);
     bool last = !c->inference.needs_recheck || round == 8;
     if (c->inference.needs_recheck && last && diags->errors == start.errors)
@@ -584,12 +584,12 @@ static bool check_rounds(Checker *c, Module *module, Dec *dec, Diags *diags,
   }
 }
 
-/* Another pass over a declaration.  False after an error. */
-static bool check_again(Checker *c, Module *module, Dec *dec, Diags *diags,
-                        Checked *out, const PassStart *start) {
+/* Another pass over a declaration.  Returns its number of errors. */
+static uint32_t check_again(Checker *c, Module *module, Dec *dec, Diags *diags,
+                            Checked *out, const PassStart *start) {
   pass_undo(c, module, diags, start);
-  return check_rounds(c, module, dec, diags, out) &&
-         diags->errors == start->errors;
+  check_rounds(c, module, dec, diags, out);
+  return diags->errors - start->errors;
 }
 
 static const Diag *first_error(const Diags *diags, uint32_t from) {
@@ -598,18 +598,21 @@ static const Diag *first_error(const Diags *diags, uint32_t from) {
   return from < diags->all.len ? diags->all.at[from] : NULL;
 }
 
-/* Checks a declaration with an error under other guesses.  If that fails, too,
-   reports the errors under the first ones. */
+/* Checks a declaration with errors under other guesses.  If these give no fewer
+   errors, reports those under the first ones: a guess that follows from one
+   error is not a second one. */
 static bool check_guesses(Checker *c, Module *module, Dec *dec, Diags *diags,
                           Checked *out, const PassStart *start) {
   enum { MAX_PASSES = 4 };
   const Diag *error = first_error(diags, start->diags);
-  bool ok = false;
-  for (int i = 0; !ok && i < MAX_PASSES && guesses_reverse_all(c); i++)
-    ok = check_again(c, module, dec, diags, out, start);
-  if (ok && guesses_reverse_wrong(c, error) &&
-      check_again(c, module, dec, diags, out, start))
-    return true;
+  uint32_t errors = diags->errors - start->errors, left = errors;
+  for (int i = 0; left && i < MAX_PASSES && guesses_reverse_all(c); i++)
+    left = check_again(c, module, dec, diags, out, start);
+  if (left < errors && guesses_reverse_wrong(c, error)) {
+    left = check_again(c, module, dec, diags, out, start);
+    if (left < errors)
+      return !left;
+  }
   map_init(&c->inference.reversed_guesses, c->arena);
   pass_undo(c, module, diags, start);
   return check_rounds(c, module, dec, diags, out);
@@ -633,7 +636,7 @@ Scheme *expr_scheme(Checker *c, Module *module, Expr *expr, Diags *diags) {
   map_init(&c->inference.retracted_singletons, c->arena);
   map_init(&c->inference.expansions, c->arena);
   map_init(&c->inference.reversed_guesses, c->arena);
-  c->inference.guesses.len = 0;
+  c->inference.guesses.len = c->inference.bracket_calls.len = 0;
   uint32_t errors = diags->errors;
   c->inference.effect = effect_var(c);
   c->inference.level = 1;

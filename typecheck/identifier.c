@@ -249,10 +249,14 @@ static const Scope *find_local(Checker *c, const Sym *name) {
   return s;
 }
 
+bool is_defined_name(Checker *c, Sym *name) {
+  return find_local(c, name) || lookup(c, NULL, name);
+}
+
 const ForeignWord *undefined_foreign_word(Checker *c, const Expr *e) {
   const ForeignWord *word =
       e->kind == EX_ID ? lexer_find_foreign(e->id->text) : NULL;
-  return word && !find_local(c, e->id) && !lookup(c, NULL, e->id) ? word : NULL;
+  return word && !is_defined_name(c, e->id) ? word : NULL;
 }
 
 static Core *infer_local_size(Checker *c, const Expr *e, const Scope *s,

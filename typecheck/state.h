@@ -715,6 +715,12 @@ typedef struct ApplicationHead { /* head of the current application */
   uint32_t arg_count;
 } ApplicationHead;
 
+/* x[0], where x is a parameter: a call of x, though an index may be meant. */
+typedef struct BracketCall {
+  Type *callee;
+  const Diag *warning;
+} BracketCall;
+
 /* Of the type of a value that was not known yet (guess.c). */
 typedef struct Guess {
   Expr *expr;        /* an index, or a comparison */
@@ -743,9 +749,10 @@ typedef struct Inference { /* inference of the current declaration */
   bool axis_may_be_star;    /* an axis of a literal may turn out to be a * */
   Map retracted_singletons; /* maps an Expr to a flag: singletons to retract
                                there, from the first pass */
-  Map expansions;         /* maps an Expr to the function that replaces it: all
-                             passes use the same, for retracted_singletons */
-  VEC(Guess) guesses;     /* of this pass */
+  Map expansions;     /* maps an Expr to the function that replaces it: all
+                         passes use the same, for retracted_singletons */
+  VEC(Guess) guesses; /* of this pass */
+  VEC(BracketCall) bracket_calls; /* of this pass */
   Map reversed_guesses;   /* maps an Expr to a flag: the reverse holds */
   bool meets_error;       /* a part of it has an unknown type, because of an
                              error elsewhere */
