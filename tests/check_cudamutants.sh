@@ -135,7 +135,9 @@ do print (f 256 218 0.0625 218 223 33 25)
 do print (f 416 32 0.0625 32 260 37 29)
 do print (f 129 162 0.0625 162 95 33 25)
 do print (f 141 141 0.0625 141 1 33 25)
-do print (f 301 330 0.0625 330 290 33 25)'
+do print (f 301 330 0.0625 330 290 33 25)
+do print (f 257 290 0.0625 290 240 33 25)
+do print (f 257 290 0.0625 290 223 33 25)'
 export AXON_SCHEDULES="$work/schedules"
 echo 'attention * * *x*x* {way=mma copy=async m=64 warps_m=4 n=32 stages=2}' \
   >"$work/schedules"
