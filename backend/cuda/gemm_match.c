@@ -180,7 +180,30 @@ static double epilogue_bytes(const Kernel *k) {
 }
 
 static uint32_t first_arch_with_mma(Dtype t) {
-  return t == DT_F16 ? 75 : t == DT_BF16 ? 80 : FIRST_F8_MMA_ARCH;
+  return t == DT_F16                          ? 75
+         : t == DT_BF16                       ? 80
+         : t == DT_F8_E4M3 || t == DT_F8_E5M2 ? FIRST_F8_MMA_ARCH
+                                              : UINT32_MAX;
+}
+
+/* The float of at most 8 bits whose conversion op `at` is, or DT_NONE. */
+static Dtype widened_byte(const LoopNest *side, uint32_t at) {
+  const KernelOp *s = &side->ops.at[at];
+  Dtype t = s->kind == KOP_CONVERT ? side->ops.at[s->args[0]].dtype : DT_NONE;
+  return dtype_is_narrow_float(t) && dtype_info[t].bytes == 1 ? t : DT_NONE;
+}
+
+/* True if the elements are bf16: a number of at most 8 bits of significand, or
+ * the product of one of a scaled block and its scale.  (Products below 2^-133,
+ * the least bf16, are rounded.) */
+static bool is_bf16_operand(const LoopNest *side) {
+  uint32_t value = side->outputs.at[0].value_op;
+  const KernelOp *s = &side->ops.at[value], *read = cuda_widened_narrow(side);
+  if (read)
+    return read->dtype != DT_F16;
+  return s->kind == KOP_MAP && s->op == PRIM_MUL && s->dtype == DT_F32 &&
+         widened_byte(side, s->args[0]) != DT_NONE &&
+         widened_byte(side, s->args[1]) != DT_NONE;
 }
 
 /* 8-bit and 16-bit operands for tensor cores; otherwise both operands have the
@@ -188,9 +211,15 @@ static uint32_t first_arch_with_mma(Dtype t) {
 static Dtype operand_dtype(const LoopNest *a, const LoopNest *b,
                            const GpuSpec *gpu, Dtype sum) {
   const KernelOp *x = cuda_widened_narrow(a), *y = cuda_widened_narrow(b);
-  bool good = x && y && x->dtype == y->dtype && sum == DT_F32 &&
-              gpu->arch >= first_arch_with_mma(x->dtype);
-  return good ? x->dtype : sum;
+  if (sum != DT_F32)
+    return sum;
+  if (x && y && x->dtype == y->dtype &&
+      gpu->arch >= first_arch_with_mma(x->dtype))
+    return x->dtype;
+  return gpu->arch >= first_arch_with_mma(DT_BF16) && is_bf16_operand(a) &&
+                 is_bf16_operand(b)
+             ? DT_BF16
+             : sum;
 }
 
 /* True if the number of tiles is static; the workspace size of split-K depends

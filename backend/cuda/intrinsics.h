@@ -167,8 +167,8 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   void ax_tcgen05_mma_mxf4(unsigned d, uint64_t a, uint64_t b,
  *                                unsigned instruction, unsigned scales_a,
  *                                unsigned scales_b, bool add), ..._nvf4
- *   void ax_tcgen05_copy_scales(unsigned to, uint64_t from)   by the thread that
- *                                issues the products: 32 rows of 16 bytes
+ *   void ax_tcgen05_copy_scales(unsigned to, uint64_t from)   32 rows of 16
+ *                                bytes; by the thread that issues the products
  *   void ax_tcgen05_commit(unsigned bar)  arrives after the thread's products
  *   void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks)
  *   void ax_tcgen05_fence_before(), ax_tcgen05_fence_after()

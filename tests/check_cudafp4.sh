@@ -1,0 +1,62 @@
+#!/bin/bash
+# Products of 4-bit floats with scales of blocks, on the GPU simulator: as bf16.
+# All sums are exact, so the results are those of the reference backend.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+unset AXON_TARGET AXON_NVRTC LD_LIBRARY_PATH CUDA_VISIBLE_DEVICES
+. "$here/tests/cuda_fakes.sh"
+
+# NAME.axn has COUNT products by WAY, and the output is right.
+products() { # products NAME CAPABILITY WAY COUNT
+  export FAKE_CAPABILITY=$2
+  same "$1"
+  output=$(on_gpu "$AXON" plan --schedule "$1.axn" 2>&1 | grep ': by gemm')
+  count=$(grep -c "{way=$3 " <<<"$output")
+  [ "$count" = "$4" ] || fail "$1 on sm_$2: $count products by $3: $output"
+}
+
+# Elements and scales are stored first.  Elements have all values.  Some scales
+# of NVFP4 are negative.
+made='val sizes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+fun elements n s = f4_e2m1 (for i < n =>
+  if i * s / 7 % 3 == 0 then -sizes.[i * s % 8] else sizes.[i * s % 8])
+fun powers n s = f8_e8m0 (pow 2.0 (f32 (iota n * s % 5) - 2.0))
+fun numbers n s = f8_e4m3 (f32 (iota n * s % 7) * 0.25 - 0.5)
+'
+cat >blocks.axn <<END
+$made
+val x = reshape [70, 288] (elements 20160 5)
+val y = reshape [40, 288] (elements 11520 3)
+val (xs, ys) = (reshape [70, 9] (powers 630 3), reshape [40, 9] (powers 360 2))
+val xn = reshape [70, 18] (numbers 1260 3)
+val yn = reshape [40, 18] (numbers 720 5)
+val whole = sum (f32 (iota 5))
+do print (x, xs, y, ys)
+do print (xn, yn, whole)
+fun all z = sum (i64 (z * 64.0) * (1 + iota 40 * 7 % 11))
+val mx = fp4.dequantize_mx x xs @ transpose (fp4.dequantize_mx y ys)
+do print (mx, all mx)
+val nv = fp4.dequantize_nv x xn whole @ transpose (fp4.dequantize_nv y yn 0.5)
+do print (nv, all nv)
+END
+products blocks 100 mma 2
+products blocks 80 mma 2
+products blocks 90 mma 2
+
+# Weights of 4 bits, and 8-bit floats, with other types.
+cat >mixed.axn <<END
+$made
+val y = reshape [40, 288] (elements 11520 3)
+val ys = reshape [40, 9] (powers 360 2)
+val x = bf16 (reshape [70, 288] (f32 (iota 20160 * 7 % 13) - 6.0))
+val w = reshape [40, 288] (f8_e4m3 (f32 (iota 11520 * 5 % 11) - 5.0))
+do print (x, y, ys, w)
+do print (f32 x @ transpose (fp4.dequantize_mx y ys))
+do print (f32 x @ transpose (f32 w))
+do print (f32 w @ transpose (f32 y))
+END
+products mixed 80 mma 3
+echo 'gemm * bf16 *x*x* {way=wgmma}' >schedules
+AXON_SCHEDULES=schedules products mixed 90 wgmma 2
+exit "$bad"
