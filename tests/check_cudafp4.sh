@@ -1,6 +1,7 @@
 #!/bin/bash
-# Products of 4-bit floats with scales of blocks, on the GPU simulator: as bf16.
-# All sums are exact, so the results are those of the reference backend.
+# Products of 4-bit floats with scales of blocks, on the GPU simulator: by
+# instructions that have scales on sm_100a, and as bf16.  All sums are exact, so
+# the results are those of the reference backend.
 set -u
 . "$(dirname "$0")/lib.sh"
 enter "$here/tests/data"
@@ -40,7 +41,13 @@ do print (mx, all mx)
 val nv = fp4.dequantize_nv x xn whole @ transpose (fp4.dequantize_nv y yn 0.5)
 do print (nv, all nv)
 END
-products blocks 100 mma 2
+for fields in 'n=32 accumulators=1 stages=2' 'n=160 stages=2 store=shared' \
+  'n=64 stages=3 store=engine waiting=1 stream=1'; do
+  echo "gemm * f4_e2m1 *x*x* {way=tcgen05 $fields}" >schedules
+  AXON_SCHEDULES=schedules products blocks 100 tcgen05 2
+done
+echo 'gemm * f4_e2m1 *x*x* {way=mma}' >schedules
+AXON_SCHEDULES=schedules products blocks 100 mma 2
 products blocks 80 mma 2
 products blocks 90 mma 2
 

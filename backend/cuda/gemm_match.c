@@ -234,10 +234,10 @@ static bool has_known_tile_count(const LoopNest *loop) {
 static bool choose_schedule(GemmPass *t, const Kernel *k) {
   const LoopNest *loop = k->loops.at[0];
   const GpuSpec *gpu = &t->gpu;
-  double seconds;
   t->shape.m = loop_axes_hint(loop, t->m_count, t->m);
   t->shape.n = loop_axes_hint(loop, t->n_count, t->n);
-  t->shape.k = loop_axes_hint(loop, t->k_count, t->k);
+  t->shape.k = loop_axes_hint(loop, t->k_count, t->k) /
+               (t->shape.scale_block ? GEMM_PACKED_TERMS : 1);
   t->shape.batch = loop_axes_hint(loop, t->batch_count, t->batch);
   t->shape.epilogue_bytes = epilogue_bytes(k);
   t->shape.store_align_bytes = cuda_store_alignment(k, t->n[t->n_count - 1]);
@@ -245,25 +245,42 @@ static bool choose_schedule(GemmPass *t, const Kernel *k) {
   t->shape.no_split_k = !t->has_counters;
   t->shape.symbolic_tile_count = !has_known_tile_count(loop);
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
-         t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
+         t->shape.k < INT32_MAX &&
+         gemm_choose(&t->shape, gpu, &t->s, &t->seconds);
 }
 
 /* Applies the fields that a user wrote for the kernel, or those of a rule.
  * Returns NULL, or why they are not used. */
 static const char *apply_fields(GemmPass *t, Arena *arena, const char *fields) {
   Buffer why = {.arena = arena};
+  double terms = t->shape.k * (t->shape.scale_block ? GEMM_PACKED_TERMS : 1);
   ScheduleEntry *rule =
       fields ? NULL
              : schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->shape.a.dtype,
-                                       t->shape.m, t->shape.n, t->shape.k);
+                                       t->shape.m, t->shape.n, terms);
   fields = rule ? rule_fields(rule, arena) : fields;
   bool good = !fields || gemm_override(&t->shape, &t->gpu, fields, &t->s, &why);
+  t->has_fields = good && fields;
   schedule_entry_report(rule, good ? NULL : why.text);
   return good ? NULL : why.text;
 }
 
+/* Finds how the elements of the operands are loaded or computed. */
+static void find_operands(GemmPass *t, const Kernel *k, Dtype sum) {
+  const LoopNest *loop = k->loops.at[0];
+  Dtype dtype = operand_dtype(t->a, t->b, &t->gpu, sum);
+  t->load_a = cuda_predicated_load(k->arena, t->a, dtype, &t->predicates_a);
+  t->load_b = cuda_predicated_load(k->arena, t->b, dtype, &t->predicates_b);
+  t->shape.a = gemm_side(t, loop, false, dtype);
+  t->shape.b = gemm_side(t, loop, true, dtype);
+  if (t->has_tensor_maps)
+    gemm_pass_find_tensor_maps(t, loop);
+}
+
+/* scaled: only a product of 4-bit floats with scales, by instructions that have
+ * them. */
 static GemmPass *match_gemm(Kernel *k, const CudaTarget *target,
-                            const char *fields) {
+                            const char *fields, bool scaled) {
   LoopNest *loop = k->loops.at[0];
   ContractionPattern p;
   uint32_t n_factors = 0;
@@ -285,21 +302,32 @@ static GemmPass *match_gemm(Kernel *k, const CudaTarget *target,
   Dtype sum = loop->ops.at[loop->outputs.at[0].value_op].dtype;
   t->a = contraction_operand_loop(k->arena, loop, &p, all & ~n_factors, sum);
   t->b = contraction_operand_loop(k->arena, loop, &p, n_factors, sum);
-  Dtype dtype = operand_dtype(t->a, t->b, &gpu, sum);
-  t->load_a = cuda_predicated_load(k->arena, t->a, dtype, &t->predicates_a);
-  t->load_b = cuda_predicated_load(k->arena, t->b, dtype, &t->predicates_b);
-  t->shape.a = gemm_side(t, loop, false, dtype);
-  t->shape.b = gemm_side(t, loop, true, dtype);
   t->shape.accumulator_dtype = sum;
   gpu.sms = (uint32_t)target->sm_count;
   gpu.block_shared_bytes = target->optin_shared_bytes;
   t->gpu = gpu;
-  if (target->has_tensor_maps)
-    gemm_pass_find_tensor_maps(t, loop);
+  if (!scaled)
+    find_operands(t, k, sum);
+  else if (sum != DT_F32 || !t->has_tensor_maps || !gemm_pass_find_scales(t))
+    return NULL;
   if (!choose_schedule(t, k))
     return NULL;
   t->refusal = apply_fields(t, k->arena, fields);
   return t;
+}
+
+/* Operands with scales are multiplied as such, or as bf16: as the user wants,
+ * or as it takes less time. */
+static GemmPass *match_any(Kernel *k, const CudaTarget *target,
+                           const char *fields) {
+  GemmPass *scaled = match_gemm(k, target, fields, true);
+  if (scaled && scaled->has_fields)
+    return scaled;
+  GemmPass *t = match_gemm(k, target, fields, false);
+  bool wanted =
+      scaled && !scaled->refusal &&
+      (!t || t->refusal || (!t->has_fields && scaled->seconds <= t->seconds));
+  return wanted ? scaled : t;
 }
 
 GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
@@ -309,12 +337,12 @@ GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
       target->has_tensor_maps ? gemm_pass_conv_channels(loop) : 0;
   if (channels) {
     loop_split_last_axis(k->arena, loop, channels);
-    GemmPass *t = match_gemm(k, target, fields);
+    GemmPass *t = match_gemm(k, target, fields, false);
     if (t && !t->refusal && t->shape.im2col && gemm_has_producer(&t->s))
       return t;
     loop_collapse_last_axes(k->arena, loop);
   }
-  return match_gemm(k, target, fields);
+  return match_any(k, target, fields);
 }
 
 /* True if the loop has both reduction results and elementwise results: such a
