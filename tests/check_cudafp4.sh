@@ -41,7 +41,7 @@ do print (mx, all mx)
 val nv = fp4.dequantize_nv x xn whole @ transpose (fp4.dequantize_nv y yn 0.5)
 do print (nv, all nv)
 END
-for fields in 'n=32 accumulators=1 stages=2' 'n=160 stages=2 store=shared' \
+for fields in 'n=32 accumulators=1 stages=2 store=shared' \
   'n=64 stages=3 store=engine waiting=1 stream=1'; do
   echo "gemm * f4_e2m1 *x*x* {way=tcgen05 $fields}" >schedules
   AXON_SCHEDULES=schedules products blocks 100 tcgen05 2
@@ -50,6 +50,49 @@ echo 'gemm * f4_e2m1 *x*x* {way=mma}' >schedules
 AXON_SCHEDULES=schedules products blocks 100 mma 2
 products blocks 80 mma 2
 products blocks 90 mma 2
+
+# More rows and columns than a tile, two batches, a scale for 64 terms, and
+# strides that are not contiguous.
+cat >wide.axn <<END
+$made
+val x = reshape [2, 131, 96] (elements 25152 5)
+val y = reshape [2, 150, 96] (elements 28800 3)
+val xn = reshape [2, 131, 6] (numbers 1572 3)
+val yn = reshape [2, 150, 6] (numbers 1800 5)
+val ys = reshape [2, 150, 3] (powers 900 2)
+val t = reshape [131, 128] (elements 16768 3)
+val ts = reshape [2, 131] (powers 262 3)
+do print (x, y, xn, yn)
+do print (ys, t, ts)
+fun all z = sum (i64 (z * 64.0) * (1 + iota 150 * 7 % 11))
+val nv = fp4.dequantize_nv x xn 1.0 @ transpose (fp4.dequantize_nv y yn 1.0)
+do print (nv, all nv)
+val mx = for i < 131, j < 150 => sum (for k < 2, l < 32 =>
+  f32 t.[i, 64 + 32 * k + l] * f32 ts.[k, i] *
+  (f32 ys.[1, j, k] * f32 y.[1, j, 32 * k + l]))
+do print (mx, all mx)
+val far = for i < 131, j < 131 => sum (for k < 2, l < 64 =>
+  f32 t.[i, 64 * k + l] * f32 ts.[k, i] *
+  (f32 t.[j, 64 * k + l] * f32 ts.[1 - k, j]))
+do print (far, all (for i < 131, j < 150 => if j < 131 then far.[i, j] else 0.0))
+END
+echo 'gemm * f4_e2m1 *x*x* {way=tcgen05 n=192 stages=2 store=shared}' >schedules
+mkdir "$work/sources"
+AXON_CC_DEBUG="$work/sources" AXON_SCHEDULES=schedules \
+  products wide 100 tcgen05 3
+
+# NVRTC, if installed, compiles the kernels without messages and spills.
+texts=$build/tests/unit/cudatexts_test
+if [ -x "$texts" ]; then
+  for source in "$work"/sources/*; do
+    grep -q ax_tcgen05_copy_scales "$source" || rm "$source"
+  done
+  timeout 580 "$texts" "$work/sources" >"$work/output" 2>&1 || {
+    fail 'NVRTC compiles kernels with messages or spills'
+    head -n 40 "$work/output"
+  }
+  grep '^skipped' "$work/output"
+fi
 
 # Weights of 4 bits, and 8-bit floats, with other types.
 cat >mixed.axn <<END

@@ -245,10 +245,11 @@ typedef struct GemmOperand {
   /* Computed operand: emits statements that assign the element at the axis
    * variables to `to`, a float or double. */
   void (*put_value)(void *owner, Buffer *out, const char *to);
-  /* An operand with scales: declares `codes` and `scales`, pointers to the
-   * first element and scale of the row at the axis variables.  A scale is that
-   * of scale_terms terms; scale_stride: between scales, a C expression. */
-  void (*put_scaled_row)(void *owner, Buffer *out);
+  /* An operand with scales: declares `codes`, a pointer to the first element of
+   * the row at the axis variables, or `scales`, one to its first scale.  A
+   * scale is that of scale_terms terms; scale_stride: between scales, a C
+   * expression. */
+  void (*put_scaled_row)(void *owner, Buffer *out, bool scales);
   uint32_t scale_terms;
   const char *scale_stride;
   /* Address of the TMA tensor map.  Its axes: the contiguous one (k or rows),

@@ -6,6 +6,8 @@
 #include "machine/limits/cuda.h"
 #include "support/arena.h"
 
+#include <string.h>
+
 static uint64_t operand_depends(const ContractionPattern *p,
                                 uint32_t n_factors) {
   uint64_t set = 0;
@@ -256,11 +258,11 @@ static const char *apply_fields(GemmPass *t, Arena *arena, const char *fields) {
   double terms = t->shape.k * (t->shape.scale_block ? GEMM_PACKED_TERMS : 1);
   ScheduleEntry *rule =
       fields ? NULL
-             : schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->shape.a.dtype,
+             : schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->rule_dtype,
                                        t->shape.m, t->shape.n, terms);
   fields = rule ? rule_fields(rule, arena) : fields;
   bool good = !fields || gemm_override(&t->shape, &t->gpu, fields, &t->s, &why);
-  t->has_fields = good && fields;
+  t->fields = fields;
   schedule_entry_report(rule, good ? NULL : why.text);
   return good ? NULL : why.text;
 }
@@ -306,27 +308,32 @@ static GemmPass *match_gemm(Kernel *k, const CudaTarget *target,
   gpu.sms = (uint32_t)target->sm_count;
   gpu.block_shared_bytes = target->optin_shared_bytes;
   t->gpu = gpu;
-  if (!scaled)
-    find_operands(t, k, sum);
-  else if (sum != DT_F32 || !t->has_tensor_maps || !gemm_pass_find_scales(t))
+  GemmPass with_scales = *t;
+  bool has_scales = sum == DT_F32 && gemm_pass_find_scales(&with_scales);
+  if (scaled && (!has_scales || !t->has_tensor_maps))
     return NULL;
+  if (scaled)
+    *t = with_scales;
+  else
+    find_operands(t, k, sum);
+  t->rule_dtype = has_scales ? DT_F4_E2M1 : t->shape.a.dtype;
   if (!choose_schedule(t, k))
     return NULL;
   t->refusal = apply_fields(t, k->arena, fields);
   return t;
 }
 
-/* Operands with scales are multiplied as such, or as bf16: as the user wants,
- * or as it takes less time. */
+/* Operands with scales are multiplied as such, or as bf16: by the way that the
+ * user wants, or by that which takes less time. */
 static GemmPass *match_any(Kernel *k, const CudaTarget *target,
                            const char *fields) {
   GemmPass *scaled = match_gemm(k, target, fields, true);
-  if (scaled && scaled->has_fields)
-    return scaled;
   GemmPass *t = match_gemm(k, target, fields, false);
-  bool wanted =
-      scaled && !scaled->refusal &&
-      (!t || t->refusal || (!t->has_fields && scaled->seconds <= t->seconds));
+  if (!scaled || !t)
+    return scaled ? scaled : t;
+  const char *way = scaled->fields ? strstr(scaled->fields, "way=") : NULL;
+  bool wanted = way ? strncmp(way, "way=tcgen05", 11) == 0
+                    : scaled->seconds <= t->seconds;
   return wanted ? scaled : t;
 }
 

@@ -87,21 +87,21 @@ static const char *row_pointer(CudaWriter *w, const KernelOp *read) {
                 cuda_address_at(w, &at, loop->spatial_axes));
 }
 
-static void put_scaled_row(CudaWriter *w, Buffer *out, const ScaledOperand *o) {
-  buffer_printf(out,
-                "const uint8_t *const codes = %s;\n"
-                "const uint8_t *const scales = %s;\n(void)scales;\n",
-                row_pointer(w, o->element), row_pointer(w, o->scale));
+static void put_scaled_row(CudaWriter *w, Buffer *out, const ScaledOperand *o,
+                           bool scales) {
+  buffer_printf(out, "const uint8_t *const %s = %s;\n",
+                scales ? "scales" : "codes",
+                row_pointer(w, scales ? o->scale : o->element));
 }
 
-static void put_scaled_row_a(void *owner, Buffer *out) {
+static void put_scaled_row_a(void *owner, Buffer *out, bool scales) {
   CudaWriter *w = owner;
-  put_scaled_row(w, out, &w->s->gemm->scaled_a);
+  put_scaled_row(w, out, &w->s->gemm->scaled_a, scales);
 }
 
-static void put_scaled_row_b(void *owner, Buffer *out) {
+static void put_scaled_row_b(void *owner, Buffer *out, bool scales) {
   CudaWriter *w = owner;
-  put_scaled_row(w, out, &w->s->gemm->scaled_b);
+  put_scaled_row(w, out, &w->s->gemm->scaled_b, scales);
 }
 
 /* The kernel's last k axis is bytes, of two terms. */

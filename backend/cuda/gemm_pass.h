@@ -52,7 +52,8 @@ typedef struct GemmPass {
   Im2colOperand im2col;
   ScaledOperand scaled_a, scaled_b; /* if shape.scale_block */
   double seconds;                   /* predicted */
-  bool has_fields;                  /* of a user or of a rule */
+  const char *fields; /* that a user wrote, or of a rule; or NULL */
+  Dtype rule_dtype;   /* of the operands in rules */
   /* Why the schedule that a user wrote is not used; or NULL. */
   const char *refusal;
 } GemmPass;

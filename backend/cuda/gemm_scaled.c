@@ -23,6 +23,7 @@ enum {
   TILE_COLUMNS = 4, /* of tensor memory */
   TILE_SCALES = 4,  /* of a row */
   LOAD_TERMS = 16,
+  NV_BLOCK = 16, /* terms with a scale of f8_e4m3; others are f8_e8m0 */
 };
 
 /* ---- sizes ---- */
@@ -54,21 +55,20 @@ uint32_t gemm_scale_columns(const GemmShape *shape, const GemmSchedule *s) {
 /* Begins the loop of a thread over parts of a tile, each of a row. */
 static void put_loop(Buffer *out, uint32_t parts) {
   buffer_printf(out,
-                "#pragma unroll 2\nfor (unsigned p = 0; p < %uu; p++) {\n"
+                "#pragma unroll 4\nfor (unsigned p = 0; p < %uu; p++) {\n"
                 "const unsigned e = member + p * %uu;\n",
                 parts / PRODUCER_THREADS, PRODUCER_THREADS);
-}
-
-/* Declares the pointers of row r. */
-static void put_row(Buffer *out, const GemmTiledCopy *s) {
-  gemm_put_unravel(out, s->mn_axes, "r");
-  s->operand->put_scaled_row(s->spec->owner, out);
 }
 
 /* The scale of term t, an expression. */
 static void put_scale(Buffer *out, const GemmTiledCopy *s, const char *t) {
   buffer_printf(out, "scales[(%s) / %u * (int64_t)(%s)]", t,
                 s->operand->scale_terms, s->operand->scale_stride);
+}
+
+/* True if scales may be negative: f8_e4m3. */
+static bool has_signs(const GemmTiledCopy *s) {
+  return s->spec->shape->scale_block == NV_BLOCK;
 }
 
 /* Packs 16 elements from term t + first on into two words.  The instruction has
@@ -82,7 +82,7 @@ static void put_packed(Buffer *out, const GemmTiledCopy *s, uint32_t first,
                 "%s = ax_pack_f4_e2m1(make_uint2(codes%u.x, codes%u.y));\n"
                 "%s = ax_pack_f4_e2m1(make_uint2(codes%u.z, codes%u.w));\n",
                 first, t, low, first, first, high, first, first);
-  if (s->spec->shape->scale_block == LOAD_TERMS) {
+  if (has_signs(s)) {
     buffer_printf(out, "const unsigned flip%u = ", first);
     put_scale(out, s, t);
     buffer_printf(out,
@@ -101,7 +101,10 @@ static void put_elements(Buffer *out, const GemmTiledCopy *s, const char *at) {
       "if (r < %c_all && t < terms) {\n",
       s->copies_per_row, s->copies_per_row, s->vector_width, s->axis_letter,
       GEMM_PACKED_TERMS, s->axis_letter);
-  put_row(out, s);
+  gemm_put_unravel(out, s->mn_axes, "r");
+  s->operand->put_scaled_row(s->spec->owner, out, false);
+  if (has_signs(s))
+    s->operand->put_scaled_row(s->spec->owner, out, true);
   put_packed(out, s, 0, "packed.x", "packed.y");
   buffer_printf(out, "if (t + %d < terms) {\n", LOAD_TERMS);
   put_packed(out, s, LOAD_TERMS, "packed.z", "packed.w");
@@ -121,7 +124,8 @@ static void put_scales(Buffer *out, const GemmTiledCopy *s, const char *at) {
                 "const int r = (int)(%c0 + row);\nunsigned four = 0;\n"
                 "if (row < %uu && r < %c_all) {\n",
                 rows, rows, s->axis_letter, s->tile.rows, s->axis_letter);
-  put_row(out, s);
+  gemm_put_unravel(out, s->mn_axes, "r");
+  s->operand->put_scaled_row(s->spec->owner, out, true);
   buffer_printf(out,
                 "#pragma unroll\nfor (int i = 0; i < %d; i++) {\n"
                 "const int t = begin + ((int)group * %d + i) * %u;\n"
@@ -132,8 +136,8 @@ static void put_scales(Buffer *out, const GemmTiledCopy *s, const char *at) {
                 "%s << 8 * i;\n}\n}\n"
                 "*(unsigned *)(memory + %s + (group * %uu + row / %uu) * %uu + "
                 "row %% 32u * 16u + row %% %uu / 32u * 4u) = four;\n}\n",
-                shape->scale_block == LOAD_TERMS ? " % 128u" : "", at, tiles,
-                TILE_ROWS, TILE_BYTES, TILE_ROWS);
+                has_signs(s) ? " % 128u" : "", at, tiles, TILE_ROWS, TILE_BYTES,
+                TILE_ROWS);
 }
 
 void gemm_put_scaled_stage(Buffer *out, const GemmKernelSpec *t,
@@ -186,7 +190,7 @@ static void put_scale_copies(Buffer *out, const GemmKernelSpec *t,
  * two types E2M1, columns, type of the scales, rows; the bytes of the first
  * scales in each column. */
 static uint32_t scaled_instruction(const GemmKernelSpec *t, uint32_t byte) {
-  uint32_t e2m1 = 1, is_mx = t->shape->scale_block != LOAD_TERMS;
+  uint32_t e2m1 = 1, is_mx = t->shape->scale_block != NV_BLOCK;
   return byte << 4 | e2m1 << 7 | e2m1 << 10 | t->schedule->n >> 3 << 17 |
          is_mx << 23 | t->schedule->m >> 7 << 27 | byte << 29;
 }
@@ -202,7 +206,7 @@ void gemm_put_scaled_products(Buffer *out, const GemmKernelSpec *t,
         out,
         "ax_tcgen05_mma_%s(tensor + slot * %uu, a_stage + %u, b_stage + %u, "
         "0x%xu, scales_a + %u, scales_b + %u, %s);\n",
-        t->shape->scale_block == LOAD_TERMS ? "nvf4" : "mxf4", s->n,
+        t->shape->scale_block == NV_BLOCK ? "nvf4" : "mxf4", s->n,
         gemm_k_offset(&r->a, k) >> 4, gemm_k_offset(&r->b, k) >> 4,
         scaled_instruction(t, scale % TILE_SCALES),
         scale / TILE_SCALES * row_tiles(s, false) * TILE_COLUMNS,
