@@ -171,8 +171,10 @@ int32_t onnx_type_of(Exporter *x, Dtype dtype) {
   };
   if (!types[dtype])
     export_fail(x, "convert it, for example to f8_e4m3 or f32",
-                "models of this opset have no element type %s",
-                dtype_info[dtype].name);
+                "models of opset %d have no element type %s",
+                ONNX_OPSET_WITH_F8, dtype_info[dtype].name);
+  if (dtype == DT_F8_E4M3 || dtype == DT_F8_E5M2)
+    x->opset = ONNX_OPSET_WITH_F8;
   return types[dtype];
 }
 

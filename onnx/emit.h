@@ -41,6 +41,9 @@ typedef struct Scope {
   Map loops;      /* from LoopBody to names of its outputs */
 } Scope;
 
+/* The versions of operators in a model, and those with 8-bit floats. */
+enum { ONNX_OPSET = 18, ONNX_OPSET_WITH_F8 = 19 };
+
 typedef struct Exporter {
   Session *session;
   Arena *arena;
@@ -58,7 +61,8 @@ typedef struct Exporter {
   Map transposes;        /* outputs of Transpose, as Sym, to Transposed */
   Interner *interner;
   uint32_t name_count;
-  Span span; /* of the node that is being lowered */
+  int64_t opset; /* which has all element types */
+  Span span;     /* of the node that is being lowered */
   jmp_buf failed;
 } Exporter;
 

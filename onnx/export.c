@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Operators are used as of this version. */
-enum { OPSET = 18, IR_VERSION = 8, ALIGNMENT = 64 };
+enum { IR_VERSION = 8, ALIGNMENT = 64 };
 /* Larger weights are external: a message has at most 2 GB. */
 static const size_t MAX_MESSAGE_WEIGHTS = (size_t)3 << 29;
 
@@ -93,12 +93,12 @@ static void write_model(Exporter *x, Buffer *model, Buffer *data) {
   onnx__operator_set_id_proto__init(&opset);
   opset.domain = arena_printf(x->arena, "%s", "");
   opset.has_version = true;
-  opset.version = OPSET;
   onnx__model_proto__init(&m);
   m.has_ir_version = true;
-  m.ir_version = IR_VERSION;
   m.producer_name = arena_printf(x->arena, "axon");
   m.graph = write_graph(x);
+  opset.version = x->opset;
+  m.ir_version = IR_VERSION + x->opset - ONNX_OPSET;
   m.n_opset_import = 1;
   m.opset_import = opsets;
   place_weights(x, data);
@@ -113,6 +113,7 @@ static void begin_export(Exporter *x, ModelGraph *graph) {
   map_init(&x->main.sizes, x->arena);
   map_init(&x->main.loops, x->arena);
   x->main.graph = graph;
+  x->opset = ONNX_OPSET;
   x->scope = &x->main;
   for (uint32_t k = 0; k < MAX_RANK; k++)
     x->axis_vars[k] = dim_new_var(x->dims, DV_INDEX, NULL, (Span){0});

@@ -141,8 +141,8 @@ static const char *read_key(char **at, ScheduleEntry *e) {
 }
 
 static bool read_dtype(const char *word, Dtype *to) {
-  static const Dtype types[] = {DT_F16, DT_BF16,    DT_F32,
-                                DT_F64, DT_F8_E4M3, DT_F8_E5M2};
+  static const Dtype types[] = {DT_F16,     DT_BF16,    DT_F32,    DT_F64,
+                                DT_F8_E4M3, DT_F8_E5M2, DT_F4_E2M1};
   *to = DT_NONE;
   for (size_t j = 0; j < ARRAY_LEN(types); j++)
     if (strcmp(word, dtype_info[types[j]].name) == 0)
@@ -171,7 +171,7 @@ static const char *read_rule(char **at, ScheduleEntry *e) {
   next_word(at, e->arch, sizeof e->arch);
   if (!read_dtype(next_word(at, word, sizeof word), &e->dtype))
     return "expected the type of the operands: f16, bf16, f32, f64, f8_e4m3, "
-           "f8_e5m2 or *";
+           "f8_e5m2, f4_e2m1 or *";
   if (!read_sizes(next_word(at, word, sizeof word), e->sizes))
     return "expected ROWSxCOLUMNSxTERMS, such as 4096x4096x*";
   return NULL;

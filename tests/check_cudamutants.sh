@@ -135,7 +135,9 @@ do print (f 256 218 0.0625 218 223 33 25)
 do print (f 416 32 0.0625 32 260 37 29)
 do print (f 129 162 0.0625 162 95 33 25)
 do print (f 141 141 0.0625 141 1 33 25)
-do print (f 301 330 0.0625 330 290 33 25)'
+do print (f 301 330 0.0625 330 290 33 25)
+do print (f 257 290 0.0625 290 240 33 25)
+do print (f 257 290 0.0625 290 223 33 25)'
 export AXON_SCHEDULES="$work/schedules"
 echo 'attention * * *x*x* {way=mma copy=async m=64 warps_m=4 n=32 stages=2}' \
   >"$work/schedules"
@@ -225,7 +227,35 @@ fun f m n k =
 do print (f 70 67 72)
 do print (f 150 96 40)
 END
-unset AXON_SCHEDULES
+# Products of 4-bit floats with scales: packed elements, negative scales, and
+# three stages of which two are in shared memory.
+echo 'gemm * * *x*x* {way=tcgen05 n=32 stages=2 store=shared raster=1}' \
+  >"$work/schedules"
+four='fun elements n s = sort ~axis:0 (reshape [n, 544]
+  (f4_e2m1 (f32 (iota (n * 544) * s % 15) * 0.5 - 3.5)))
+fun scales n s = sort ~axis:0 (reshape [n, 34]
+  (f8_e4m3 (f32 (iota (n * 34) * s % 9) * 0.5 - 2.0)))
+fun powers n s = sort ~axis:0 (reshape [n, 17]
+  (f8_e8m0 (pow 2.0 (f32 (iota (n * 17) * s % 5)))))'
+export FAKE_CAPABILITY=100
+family scaled_nv 'tile for sm_100a: way=tcgen05' 1 <<END
+$four
+val (x, y) = (elements 133 7, elements 43 11)
+val (xs, ys) = (scales 133 5, scales 43 7)
+do print (x, y, xs, ys)
+do print (fp4.dequantize_nv x xs 1.0 @ transpose (fp4.dequantize_nv y ys 1.0))
+END
+family scaled_mx 'tile for sm_100a: way=tcgen05' 1 <<END
+$four
+val (x, y) = (elements 133 7, elements 43 11)
+val (xs, ys) = (powers 133 5, powers 43 7)
+do print (x, y, xs, ys)
+do print (fp4.dequantize_mx x xs @ transpose (fp4.dequantize_mx y ys))
+val zs = sort (reshape [17, 133] (powers 133 5))
+do print zs
+do print (fp4.dequantize_mx x (transpose zs) @ transpose (fp4.dequantize_mx y ys))
+END
+unset AXON_SCHEDULES FAKE_CAPABILITY
 scanned='do print (cumsum ~axis:1 (reshape [3, 3000] (ones 9000)))
 do print (cumsum ~axis:1 (reshape [2, 2901] (ones 5802)))
 do print (cumsum (ones 20011))'

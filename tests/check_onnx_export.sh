@@ -91,6 +91,15 @@ echo 'fun exported (x : f32[n, 3, 8, 12]) = vit ~heads:2 tiny x' >>model.axn
 [ -s big.onnx.data ] || fail external 'no file with weights'
 "$AXON" import -q big.onnx -o again || fail external 'is not imported'
 
+# The operators of models are those of opset 18, and with 8-bit floats of 19.
+opset() { # opset FUNCTION NUMBER
+  "$AXON" export "$data/exported.axn" --entry "$1" -o model.onnx || status=1
+  got=$(tail -c 1 model.onnx | od -An -tu1)
+  [ "$((got))" = "$2" ] || fail "$1" "opset $got"
+}
+opset parities 18
+opset octets 19
+
 # What ONNX cannot express names the operation and its place.
 refused() { # refused FUNCTION TEXT
   local out
@@ -101,7 +110,7 @@ refused() { # refused FUNCTION TEXT
 refused lin 'ONNX has no operator for `linalg.gesv`'
 refused lin 'exported.axn:'
 refused ran '`uniform` of an argument'
-refused halves_of_bytes 'models of this opset have no element type f4_e2m1'
+refused halves_of_bytes 'models of opset 19 have no element type f4_e2m1'
 refused nothing 'nothing'
 "$AXON" export "$data/exported.axn" 2>/dev/null
 [ $? = 2 ] || fail usage 'the exit status without -o is not 2'

@@ -86,6 +86,7 @@ typedef struct GpuSpec {
 bool gpu_spec(const char *arch, GpuSpec *out);
 
 enum { FIRST_F8_MMA_ARCH = 89 }; /* m16n8k32 of 8-bit floats */
+enum { GEMM_PACKED_TERMS = 2 };  /* of a byte, with 4-bit floats */
 
 typedef struct GemmSide {
   Dtype dtype;       /* in shared memory: a float */
@@ -108,6 +109,10 @@ typedef struct GemmShape {
    * axis for each index of the other k axes. */
   double inner_k;
   bool im2col; /* TMA loads the left operand in im2col mode */
+  /* Operands of 4-bit floats with scales: terms with the same scale, 16 or 32;
+   * 0: others.  An element of such an operand is a byte with two terms, which
+   * `k` and schedules count as one. */
+  uint32_t scale_block;
   /* Bytes that the epilogue reads and writes per element of c. */
   double epilogue_bytes;
   uint32_t store_align_bytes; /* Alignment of the rows of outputs, in bytes. */
@@ -139,6 +144,9 @@ bool block_use_fits(const BlockUse *u);
  * limits of the GPU. */
 bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
                const GemmSchedule *s);
+/* With operands that have scales: true if the instruction has this size, and
+ * tensor memory has room for the sums and scales. */
+bool gemm_scales_fit(const GemmShape *shape, const GemmSchedule *s);
 double gemm_seconds(const GemmShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s);
 uint32_t gemm_shared_bytes(const GemmShape *shape, const GemmSchedule *s);
@@ -237,6 +245,13 @@ typedef struct GemmOperand {
   /* Computed operand: emits statements that assign the element at the axis
    * variables to `to`, a float or double. */
   void (*put_value)(void *owner, Buffer *out, const char *to);
+  /* An operand with scales: declares `codes`, a pointer to the first element of
+   * the row at the axis variables, or `scales`, one to its first scale.  A
+   * scale is that of scale_terms terms; scale_stride: between scales, a C
+   * expression. */
+  void (*put_scaled_row)(void *owner, Buffer *out, bool scales);
+  uint32_t scale_terms;
+  const char *scale_stride;
   /* Address of the TMA tensor map.  Its axes: the contiguous one (k or rows),
    * the strided one, then the batch axes. */
   const char *tensor_map;

@@ -20,8 +20,10 @@ uint32_t gemm_threads(const GemmSchedule *s) {
   case MMA_KIND_MMA_SYNC:
     return s->warps_m * s->warps_n * WARP;
   case MMA_KIND_WGMMA:
-  case MMA_KIND_TCGEN05:
     return s->warps_m * WARPGROUP_THREADS + PRODUCER_THREADS;
+  case MMA_KIND_TCGEN05: /* a third group of warps packs operands with scales */
+    return s->warps_m * WARPGROUP_THREADS + PRODUCER_THREADS +
+           (s->copy_a ? 0 : PRODUCER_THREADS);
   case MMA_KIND_NONE:
     break;
   }

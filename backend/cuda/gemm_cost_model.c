@@ -62,7 +62,7 @@ static uint32_t stage_bytes(const GemmShape *shape, const GemmSchedule *s) {
                       SMEM_ALIGN_BYTES * SMEM_ALIGN_BYTES +
                   (smem_tile_bytes(&b) + SMEM_ALIGN_BYTES - 1) /
                       SMEM_ALIGN_BYTES * SMEM_ALIGN_BYTES;
-  return (uint32_t)bytes;
+  return (uint32_t)bytes + gemm_scale_bytes(shape, s);
 }
 
 /* Epilogues of mma kernels reuse the memory of the stages.  Kernels with a
@@ -147,8 +147,11 @@ static uint32_t blocks_per_sm(const GemmShape *shape, const GpuSpec *gpu,
 
 /* Registers of the threads of the epilogue, or of all threads. */
 static uint32_t max_registers(const GemmSchedule *s) {
-  return s->mma_kind == MMA_KIND_WGMMA
-             ? gemm_consumer_registers(s->warps_m, gemm_producer_registers(s))
+  uint32_t each = SM_REGISTERS / gemm_threads(s) / 8 * 8;
+  if (s->mma_kind == MMA_KIND_WGMMA)
+    return gemm_consumer_registers(s->warps_m, gemm_producer_registers(s));
+  return s->mma_kind == MMA_KIND_TCGEN05 && each < MAX_THREAD_REGISTERS
+             ? each
              : MAX_THREAD_REGISTERS;
 }
 
@@ -168,10 +171,16 @@ bool block_use_fits(const BlockUse *u) {
          u->registers <= u->max_registers && u->blocks >= 1;
 }
 
+bool gemm_scales_fit(const GemmShape *shape, const GemmSchedule *s) {
+  return s->m == TCGEN05_M && !s->pair && gemm_cluster_size(s) == 1 &&
+         gemm_tmem_columns(shape, s) <= TMEM_COLUMNS;
+}
+
 bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,
                const GemmSchedule *s) {
   BlockUse u = gemm_block_use(shape, gpu, s);
-  return s->stages > (s->copy == COPY_VIA_REGISTERS) && block_use_fits(&u);
+  return s->stages > (s->copy == COPY_VIA_REGISTERS) && block_use_fits(&u) &&
+         (!shape->scale_block || gemm_scales_fit(shape, s));
 }
 
 /* ---- predicted time ---- */
@@ -230,7 +239,9 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
                    1.0 / GEMM_STAGE_NORM);
   /* Computed operands.  The SM issues instructions of 4 warps per clock. */
   double computed = (s->copy_a ? 0 : m * k) + (s->copy_b ? 0 : n * k);
-  computed *= GEMM_COMPUTED_ELEMENT_OPS / (4 * WARP);
+  computed *=
+      (shape->scale_block ? GEMM_PACKED_BYTE_OPS : GEMM_COMPUTED_ELEMENT_OPS) /
+      (4 * WARP);
   if (gemm_has_producer(s))
     computed += exposed_load_clocks(shape, s, false) +
                 exposed_load_clocks(shape, s, true);
@@ -647,7 +658,10 @@ void gemm_complete_schedule(const GemmShape *shape, const GpuSpec *gpu,
 bool gemm_choose(const GemmShape *shape, const GpuSpec *gpu, GemmSchedule *s,
                  double *seconds) {
   ScheduleSearch c = {.shape = shape, .gpu = gpu};
-  if (!gemm_mma_refusal(shape, gpu)) {
+  if (shape->scale_block) {
+    if (!gemm_tcgen05_refusal(shape, gpu))
+      try_tcgen05(&c);
+  } else if (!gemm_mma_refusal(shape, gpu)) {
     try_mma(&c);
     if (!gemm_wgmma_refusal(shape, gpu))
       try_wgmma(&c);

@@ -256,10 +256,28 @@ void gemm_put_smem_descriptor(Buffer *out, const SmemTile *tile,
 void gemm_put_wgmma_kernel(Buffer *before, Buffer *out,
                            const GemmKernelSpec *t);
 
+/* ---- gemm_scaled.c: shape.scale_block ---- */
+
+/* Shared memory of the scales of a stage; columns of tensor memory of the
+ * scales of all stages. */
+uint32_t gemm_scale_bytes(const GemmShape *shape, const GemmSchedule *s);
+uint32_t gemm_scale_columns(const GemmShape *shape, const GemmSchedule *s);
+/* Fills a stage with elements and scales, by the threads of a warpgroup of its
+ * own. */
+void gemm_put_scaled_stage(Buffer *out, const GemmKernelSpec *t,
+                           const TmaPipeline *r);
+/* Emits the copies of the scales of a stage, and its products. */
+void gemm_put_scaled_products(Buffer *out, const GemmKernelSpec *t,
+                              const TmaPipeline *r);
+
 /* ---- gemm_tcgen05.c ---- */
 
-/* Columns of tensor memory of the accumulators, as they are allocated. */
-uint32_t gemm_tmem_columns(const GemmSchedule *s);
-void gemm_put_tcgen05_kernel(Buffer *out, const GemmKernelSpec *t);
+enum { TMEM_COLUMNS = 512 };
+
+/* Columns of tensor memory of a block, as they are allocated; more than
+ * TMEM_COLUMNS: they do not fit. */
+uint32_t gemm_tmem_columns(const GemmShape *shape, const GemmSchedule *s);
+void gemm_put_tcgen05_kernel(Buffer *before, Buffer *out,
+                             const GemmKernelSpec *t);
 
 #endif

@@ -394,7 +394,7 @@ void gemm_put_kernel(Buffer *before, Buffer *body, const GemmKernelSpec *t) {
     gemm_put_wgmma_kernel(before, body, t);
     break;
   case MMA_KIND_TCGEN05:
-    gemm_put_tcgen05_kernel(body, t);
+    gemm_put_tcgen05_kernel(before, body, t);
     break;
   case MMA_KIND_NONE:
     break;

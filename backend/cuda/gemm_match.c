@@ -6,6 +6,8 @@
 #include "machine/limits/cuda.h"
 #include "support/arena.h"
 
+#include <string.h>
+
 static uint64_t operand_depends(const ContractionPattern *p,
                                 uint32_t n_factors) {
   uint64_t set = 0;
@@ -180,7 +182,30 @@ static double epilogue_bytes(const Kernel *k) {
 }
 
 static uint32_t first_arch_with_mma(Dtype t) {
-  return t == DT_F16 ? 75 : t == DT_BF16 ? 80 : FIRST_F8_MMA_ARCH;
+  return t == DT_F16                          ? 75
+         : t == DT_BF16                       ? 80
+         : t == DT_F8_E4M3 || t == DT_F8_E5M2 ? FIRST_F8_MMA_ARCH
+                                              : UINT32_MAX;
+}
+
+/* The float of at most 8 bits whose conversion op `at` is, or DT_NONE. */
+static Dtype widened_byte(const LoopNest *side, uint32_t at) {
+  const KernelOp *s = &side->ops.at[at];
+  Dtype t = s->kind == KOP_CONVERT ? side->ops.at[s->args[0]].dtype : DT_NONE;
+  return dtype_is_narrow_float(t) && dtype_info[t].bytes == 1 ? t : DT_NONE;
+}
+
+/* True if the elements are bf16: a number of at most 8 bits of significand, or
+ * the product of one of a scaled block and its scale.  (Products below 2^-133,
+ * the least bf16, are rounded.) */
+static bool is_bf16_operand(const LoopNest *side) {
+  uint32_t value = side->outputs.at[0].value_op;
+  const KernelOp *s = &side->ops.at[value], *read = cuda_widened_narrow(side);
+  if (read)
+    return read->dtype != DT_F16;
+  return s->kind == KOP_MAP && s->op == PRIM_MUL && s->dtype == DT_F32 &&
+         widened_byte(side, s->args[0]) != DT_NONE &&
+         widened_byte(side, s->args[1]) != DT_NONE;
 }
 
 /* 8-bit and 16-bit operands for tensor cores; otherwise both operands have the
@@ -188,9 +213,15 @@ static uint32_t first_arch_with_mma(Dtype t) {
 static Dtype operand_dtype(const LoopNest *a, const LoopNest *b,
                            const GpuSpec *gpu, Dtype sum) {
   const KernelOp *x = cuda_widened_narrow(a), *y = cuda_widened_narrow(b);
-  bool good = x && y && x->dtype == y->dtype && sum == DT_F32 &&
-              gpu->arch >= first_arch_with_mma(x->dtype);
-  return good ? x->dtype : sum;
+  if (sum != DT_F32)
+    return sum;
+  if (x && y && x->dtype == y->dtype &&
+      gpu->arch >= first_arch_with_mma(x->dtype))
+    return x->dtype;
+  return gpu->arch >= first_arch_with_mma(DT_BF16) && is_bf16_operand(a) &&
+                 is_bf16_operand(b)
+             ? DT_BF16
+             : sum;
 }
 
 /* True if the number of tiles is static; the workspace size of split-K depends
@@ -205,10 +236,10 @@ static bool has_known_tile_count(const LoopNest *loop) {
 static bool choose_schedule(GemmPass *t, const Kernel *k) {
   const LoopNest *loop = k->loops.at[0];
   const GpuSpec *gpu = &t->gpu;
-  double seconds;
   t->shape.m = loop_axes_hint(loop, t->m_count, t->m);
   t->shape.n = loop_axes_hint(loop, t->n_count, t->n);
-  t->shape.k = loop_axes_hint(loop, t->k_count, t->k);
+  t->shape.k = loop_axes_hint(loop, t->k_count, t->k) /
+               (t->shape.scale_block ? GEMM_PACKED_TERMS : 1);
   t->shape.batch = loop_axes_hint(loop, t->batch_count, t->batch);
   t->shape.epilogue_bytes = epilogue_bytes(k);
   t->shape.store_align_bytes = cuda_store_alignment(k, t->n[t->n_count - 1]);
@@ -216,25 +247,42 @@ static bool choose_schedule(GemmPass *t, const Kernel *k) {
   t->shape.no_split_k = !t->has_counters;
   t->shape.symbolic_tile_count = !has_known_tile_count(loop);
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
-         t->shape.k < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &seconds);
+         t->shape.k < INT32_MAX &&
+         gemm_choose(&t->shape, gpu, &t->s, &t->seconds);
 }
 
 /* Applies the fields that a user wrote for the kernel, or those of a rule.
  * Returns NULL, or why they are not used. */
 static const char *apply_fields(GemmPass *t, Arena *arena, const char *fields) {
   Buffer why = {.arena = arena};
+  double terms = t->shape.k * (t->shape.scale_block ? GEMM_PACKED_TERMS : 1);
   ScheduleEntry *rule =
       fields ? NULL
-             : schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->shape.a.dtype,
-                                       t->shape.m, t->shape.n, t->shape.k);
+             : schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->rule_dtype,
+                                       t->shape.m, t->shape.n, terms);
   fields = rule ? rule_fields(rule, arena) : fields;
   bool good = !fields || gemm_override(&t->shape, &t->gpu, fields, &t->s, &why);
+  t->fields = fields;
   schedule_entry_report(rule, good ? NULL : why.text);
   return good ? NULL : why.text;
 }
 
+/* Finds how the elements of the operands are loaded or computed. */
+static void find_operands(GemmPass *t, const Kernel *k, Dtype sum) {
+  const LoopNest *loop = k->loops.at[0];
+  Dtype dtype = operand_dtype(t->a, t->b, &t->gpu, sum);
+  t->load_a = cuda_predicated_load(k->arena, t->a, dtype, &t->predicates_a);
+  t->load_b = cuda_predicated_load(k->arena, t->b, dtype, &t->predicates_b);
+  t->shape.a = gemm_side(t, loop, false, dtype);
+  t->shape.b = gemm_side(t, loop, true, dtype);
+  if (t->has_tensor_maps)
+    gemm_pass_find_tensor_maps(t, loop);
+}
+
+/* scaled: only a product of 4-bit floats with scales, by instructions that have
+ * them. */
 static GemmPass *match_gemm(Kernel *k, const CudaTarget *target,
-                            const char *fields) {
+                            const char *fields, bool scaled) {
   LoopNest *loop = k->loops.at[0];
   ContractionPattern p;
   uint32_t n_factors = 0;
@@ -256,21 +304,37 @@ static GemmPass *match_gemm(Kernel *k, const CudaTarget *target,
   Dtype sum = loop->ops.at[loop->outputs.at[0].value_op].dtype;
   t->a = contraction_operand_loop(k->arena, loop, &p, all & ~n_factors, sum);
   t->b = contraction_operand_loop(k->arena, loop, &p, n_factors, sum);
-  Dtype dtype = operand_dtype(t->a, t->b, &gpu, sum);
-  t->load_a = cuda_predicated_load(k->arena, t->a, dtype, &t->predicates_a);
-  t->load_b = cuda_predicated_load(k->arena, t->b, dtype, &t->predicates_b);
-  t->shape.a = gemm_side(t, loop, false, dtype);
-  t->shape.b = gemm_side(t, loop, true, dtype);
   t->shape.accumulator_dtype = sum;
   gpu.sms = (uint32_t)target->sm_count;
   gpu.block_shared_bytes = target->optin_shared_bytes;
   t->gpu = gpu;
-  if (target->has_tensor_maps)
-    gemm_pass_find_tensor_maps(t, loop);
+  GemmPass with_scales = *t;
+  bool has_scales = sum == DT_F32 && gemm_pass_find_scales(&with_scales);
+  if (scaled && (!has_scales || !t->has_tensor_maps))
+    return NULL;
+  if (scaled)
+    *t = with_scales;
+  else
+    find_operands(t, k, sum);
+  t->rule_dtype = has_scales ? DT_F4_E2M1 : t->shape.a.dtype;
   if (!choose_schedule(t, k))
     return NULL;
   t->refusal = apply_fields(t, k->arena, fields);
   return t;
+}
+
+/* Operands with scales are multiplied as such, or as bf16: by the way that the
+ * user wants, or by that which takes less time. */
+static GemmPass *match_any(Kernel *k, const CudaTarget *target,
+                           const char *fields) {
+  GemmPass *scaled = match_gemm(k, target, fields, true);
+  GemmPass *t = match_gemm(k, target, fields, false);
+  if (!scaled || !t)
+    return scaled ? scaled : t;
+  const char *way = scaled->fields ? strstr(scaled->fields, "way=") : NULL;
+  bool wanted = way ? strncmp(way, "way=tcgen05", 11) == 0
+                    : scaled->seconds <= t->seconds;
+  return wanted ? scaled : t;
 }
 
 GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
@@ -280,12 +344,12 @@ GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
       target->has_tensor_maps ? gemm_pass_conv_channels(loop) : 0;
   if (channels) {
     loop_split_last_axis(k->arena, loop, channels);
-    GemmPass *t = match_gemm(k, target, fields);
+    GemmPass *t = match_gemm(k, target, fields, false);
     if (t && !t->refusal && t->shape.im2col && gemm_has_producer(&t->s))
       return t;
     loop_collapse_last_axes(k->arena, loop);
   }
-  return match_gemm(k, target, fields);
+  return match_any(k, target, fields);
 }
 
 /* True if the loop has both reduction results and elementwise results: such a

@@ -75,6 +75,50 @@ static void put_value_b(void *owner, Buffer *out, const char *to) {
   put_value(owner, out, to, true);
 }
 
+/* ---- operands with scales ---- */
+
+/* The pointer to the load's element for the first term of a row. */
+static const char *row_pointer(CudaWriter *w, const KernelOp *read) {
+  const LoopNest *loop = w->k->loops.at[0];
+  AffineExpr at = *read->address;
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+    at.coef[v] = 0;
+  return format(&w->e, "p%u + (%s)", read->input,
+                cuda_address_at(w, &at, loop->spatial_axes));
+}
+
+static void put_scaled_row(CudaWriter *w, Buffer *out, const ScaledOperand *o,
+                           bool scales) {
+  buffer_printf(out, "const uint8_t *const %s = %s;\n",
+                scales ? "scales" : "codes",
+                row_pointer(w, scales ? o->scale : o->element));
+}
+
+static void put_scaled_row_a(void *owner, Buffer *out, bool scales) {
+  CudaWriter *w = owner;
+  put_scaled_row(w, out, &w->s->gemm->scaled_a, scales);
+}
+
+static void put_scaled_row_b(void *owner, Buffer *out, bool scales) {
+  CudaWriter *w = owner;
+  put_scaled_row(w, out, &w->s->gemm->scaled_b, scales);
+}
+
+/* The kernel's last k axis is bytes, of two terms. */
+static void set_scaled_operands(CudaWriter *w, const GemmPass *t,
+                                GemmKernelSpec *g) {
+  Emitter *e = &w->e;
+  uint32_t block = t->k[0],
+           terms = (uint32_t)w->k->loops.at[0]->extents[t->k[1]];
+  g->k.axes[1].extent = format(e, "%u", terms / GEMM_PACKED_TERMS);
+  g->a.put_scaled_row = put_scaled_row_a;
+  g->b.put_scaled_row = put_scaled_row_b;
+  g->a.scale_terms = g->b.scale_terms = terms;
+  g->a.scale_stride = emit_int(e, t->scaled_a.scale->address->coef[block]);
+  g->b.scale_stride = emit_int(e, t->scaled_b.scale->address->coef[block]);
+  w->out->requires_align16 = true;
+}
+
 /* ---- pass ---- */
 
 static void put_epilogue(void *owner, Buffer *out, const char *x,
@@ -125,7 +169,8 @@ static void set_grid(CudaWriter *w, const GemmPass *t, GemmKernelSpec *g) {
   if (s->stream) {
     bool taps = t->shape.inner_k > 0;
     parts = emit_extent_ceil_div(
-        e, axis_count(w, taps ? 1 : t->k_count, taps ? last : t->k), s->k);
+        e, axis_count(w, taps ? 1 : t->k_count, taps ? last : t->k),
+        s->k * (t->shape.scale_block ? GEMM_PACKED_TERMS : 1));
     if (taps)
       parts = emit_extent_mul(e, parts, axis_count(w, t->k_count - 1, t->k));
     parts = extent_max(w->k->graph, parts, 1);
@@ -213,9 +258,11 @@ void gemm_pass_put(CudaWriter *w, Buffer *before) {
   g.b = gemm_operand(w, t->load_b, &t->predicates_b);
   const AxisList axes[] = {
       {t->batch_count, t->batch}, {t->m_count, t->m}, {t->n_count, t->n}};
-  if (!t->load_a)
+  if (t->shape.scale_block)
+    set_scaled_operands(w, t, &g);
+  else if (!t->load_a)
     g.a.put_value = put_value_a;
-  if (!t->load_b)
+  if (!t->shape.scale_block && !t->load_b)
     g.b.put_value = put_value_b;
   if (t->s.copy == COPY_TMA) {
     if (t->load_a)

@@ -26,6 +26,11 @@ typedef struct Im2colOperand {
   bool is_batched; /* the first row axis is the image */
 } Im2colOperand;
 
+/* The loads of an operand of 4-bit floats with scales. */
+typedef struct ScaledOperand {
+  const KernelOp *element, *scale;
+} ScaledOperand;
+
 /* A pass that is a matmul. */
 typedef struct GemmPass {
   const char *arch; /* target architecture */
@@ -45,6 +50,10 @@ typedef struct GemmPass {
   BoundsPredicates predicates_a, predicates_b;
   TensorMap tensor_map_a, tensor_map_b; /* For operands that TMA can copy. */
   Im2colOperand im2col;
+  ScaledOperand scaled_a, scaled_b; /* if shape.scale_block */
+  double seconds;                   /* predicted */
+  const char *fields; /* that a user wrote, or of a rule; or NULL */
+  Dtype rule_dtype;   /* of the operands in rules */
   /* Why the schedule that a user wrote is not used; or NULL. */
   const char *refusal;
 } GemmPass;
@@ -89,6 +98,12 @@ void tensor_map_set_output_box(const GemmShape *shape, const GemmSchedule *s,
                                TensorMap *map);
 /* Sets the box of an operand from the schedule. */
 void gemm_pass_set_box(const GemmPass *t, bool b, TensorMap *map);
+
+/* ---- scaled_operand.c ---- */
+
+/* Finds 4-bit floats with scales of blocks in both operands, and records them
+ * in t and in its shape. */
+bool gemm_pass_find_scales(GemmPass *t);
 
 /* ---- operand_access.c ---- */
 

@@ -29,9 +29,9 @@ enum {
   EPILOGUE_THREADS = 128
 };
 
-uint32_t gemm_tmem_columns(const GemmSchedule *s) {
+uint32_t gemm_tmem_columns(const GemmShape *shape, const GemmSchedule *s) {
   uint32_t columns = ALLOC_COLUMNS;
-  while (columns < s->accumulators * s->n)
+  while (columns < s->accumulators * s->n + gemm_scale_columns(shape, s))
     columns *= 2;
   return columns;
 }
@@ -98,7 +98,8 @@ static void put_begin(Buffer *out, const GemmKernelSpec *t,
                 "ax_sync();\n"
                 "const unsigned tensor = *(const unsigned *)(memory + %uu);\n",
                 r->counts_offset, 8 * s->accumulators, pair_word(s),
-                address_offset(t, r), gemm_tmem_columns(s), pair_word(s),
+                address_offset(t, r), gemm_tmem_columns(t->shape, s),
+                pair_word(s),
                 gemm_cluster_size(s) > 1 ? "ax_cluster_begin();\n" : "",
                 address_offset(t, r));
 }
@@ -110,7 +111,8 @@ static void put_end(Buffer *out, const GemmKernelSpec *t) {
                 "ax_sync_warp();\nax_sync();\n"
                 "if (ax_warp() == 2) {\nax_tcgen05_fence_after();\n"
                 "ax_tmem_%sfree(tensor, %u);\n}\n",
-                pair_word(t->schedule), gemm_tmem_columns(t->schedule));
+                pair_word(t->schedule),
+                gemm_tmem_columns(t->shape, t->schedule));
 }
 
 /* Declares the accumulator of a tile, and the parity of its use. */
@@ -172,7 +174,10 @@ static void put_products(Buffer *out, const GemmKernelSpec *t,
                 "const uint64_t a_stage = a_first + (stage * %uu >> 4);\n"
                 "const uint64_t b_stage = b_first + (stage * %uu >> 4);\n",
                 r->stages, r->stages, r->stage_bytes, r->stage_bytes);
-  for (uint32_t k = 0; k < s->k; k += gemm_instruction_k(t->shape, s))
+  uint32_t each = gemm_instruction_k(t->shape, s);
+  if (t->shape->scale_block)
+    gemm_put_scaled_products(out, t, r);
+  for (uint32_t k = 0; !t->shape->scale_block && k < s->k; k += each)
     buffer_printf(out,
                   "ax_tcgen05_%smma_%s(tensor + slot * %uu, a_stage + %u, "
                   "b_stage + %u, 0x%xu, %s);\n",
@@ -284,14 +289,25 @@ static void put_epilogue(Buffer *out, const GemmKernelSpec *t,
 
 /* ---- kernel ---- */
 
-void gemm_put_tcgen05_kernel(Buffer *out, const GemmKernelSpec *t) {
+/* Operands with scales are packed by a third group of warps. */
+void gemm_put_tcgen05_kernel(Buffer *before, Buffer *out,
+                             const GemmKernelSpec *t) {
   TmaPipeline r = gemm_tma_pipeline(t);
+  if (r.producer_computes) {
+    gemm_put_smem_offset(before, &r.a);
+    gemm_put_smem_offset(before, &r.b);
+  }
   gemm_put_preamble(out);
   gemm_put_work_sizes(out, t);
   put_begin(out, t, &r);
   buffer_puts(out, "if (thread < 128u) {\n");
-  gemm_put_producer(out, t, &r);
+  if (!r.producer_computes)
+    gemm_put_producer(out, t, &r);
   put_products(out, t, &r);
+  if (r.producer_computes) {
+    buffer_puts(out, "} else if (thread >= 256u) {\n");
+    gemm_put_producer(out, t, &r);
+  }
   buffer_puts(out, "} else {\n");
   put_epilogue(out, t, &r);
   buffer_puts(out, "}\n");

@@ -108,7 +108,8 @@ TmaPipeline gemm_tma_pipeline(const GemmKernelSpec *t) {
   r.producer_computes = !r.a.copy_bytes || !r.b.copy_bytes;
   r.consumer_groups = s->warps_m;
   r.stages = s->stages;
-  r.stage_bytes = r.a.stage_bytes + r.b.stage_bytes;
+  r.stage_bytes =
+      r.a.stage_bytes + r.b.stage_bytes + gemm_scale_bytes(t->shape, s);
   r.epilogue_offset = r.stages * r.stage_bytes;
   r.barriers_offset =
       r.epilogue_offset +
@@ -126,7 +127,9 @@ void gemm_put_stage_barriers(Buffer *out, const TmaPipeline *r,
                 "ax_mbarrier_init(full + 8 * s, %u);\n"
                 "ax_mbarrier_init(empty + 8 * s, %u);\n}\n",
                 r->barriers_offset, 8 * r->stages, r->stages,
-                r->producer_computes ? 1 + PRODUCER_WARPS : 1, releases);
+                (r->a.copy_bytes || r->b.copy_bytes) +
+                    (r->producer_computes ? PRODUCER_WARPS : 0),
+                releases);
 }
 
 /* Blocks that receive the same multicast; 0: no multicast. */
@@ -302,12 +305,16 @@ void gemm_put_producer(Buffer *out, const GemmKernelSpec *t,
     buffer_puts(out, "const unsigned tap = step / tap_steps;\n");
     gemm_put_unravel(out, &outer, "tap");
   }
-  if (r->producer_computes)
-    buffer_puts(out, "if (thread == 0) {\n");
-  put_stage_tma_loads(out, t, r);
-  if (r->producer_computes) {
-    buffer_puts(out, "}\n");
-    put_stage_computed(out, t, r);
+  if (t->shape->scale_block) {
+    gemm_put_scaled_stage(out, t, r);
+  } else {
+    if (r->producer_computes)
+      buffer_puts(out, "if (thread == 0) {\n");
+    put_stage_tma_loads(out, t, r);
+    if (r->producer_computes) {
+      buffer_puts(out, "}\n");
+      put_stage_computed(out, t, r);
+    }
   }
   buffer_puts(out, "}\n}\n");
   if (t->schedule->mma_kind == MMA_KIND_TCGEN05)

@@ -90,6 +90,8 @@ const char *gemm_wgmma_refusal(const GemmShape *shape, const GpuSpec *gpu) {
 const char *gemm_tcgen05_refusal(const GemmShape *shape, const GpuSpec *gpu) {
   if (!gpu->f16_tcgen05_rate)
     return "way=tcgen05 needs the architecture sm_100a";
+  if (shape->scale_block)
+    return NULL;
   if (shape->a.computed || shape->b.computed)
     return "way=tcgen05 cannot compute an operand: use way=mma";
   return tma_refusal(shape, gpu);
@@ -275,6 +277,22 @@ static bool check_pair(const GemmShape *shape, const GemmSchedule *s,
   return !s->stream || gemm_refuse(why, "pair=1 needs stream=0");
 }
 
+static bool check_scales(const GemmShape *shape, const GemmSchedule *s,
+                         Buffer *why) {
+  if (!shape->scale_block || gemm_scales_fit(shape, s))
+    return true;
+  if (gemm_tmem_columns(shape, s) > TMEM_COLUMNS)
+    return gemm_refuse(why,
+                       "n=%u accumulators=%u stages=%u: the sums, and the "
+                       "scales of 4-bit floats, exceed the %d columns of "
+                       "tensor memory: write accumulators=1, or fewer stages",
+                       s->n, s->accumulators, s->stages, TMEM_COLUMNS);
+  return gemm_refuse(why,
+                     "m=%u pair=%u cluster_m=%u cluster_n=%u: 4-bit floats "
+                     "with scales need m=%u, pair=0, and no cluster",
+                     s->m, s->pair, s->cluster_m, s->cluster_n, TCGEN05_MAX_M);
+}
+
 static bool check_tcgen05(const GemmShape *shape, const GpuSpec *gpu,
                           const GemmSchedule *s, Buffer *why) {
   const char *refusal = gemm_tcgen05_refusal(shape, gpu);
@@ -291,7 +309,7 @@ static bool check_tcgen05(const GemmShape *shape, const GpuSpec *gpu,
                        s->accumulators, MAX_ACCUMULATORS);
   if (!s->persistent)
     return gemm_refuse(why, "way=tcgen05 needs persistent=1");
-  return check_pair(shape, s, why);
+  return check_pair(shape, s, why) && check_scales(shape, s, why);
 }
 
 static bool check_groups(const GemmSchedule *s, Buffer *why) {

@@ -103,6 +103,7 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   uint8_t ax_f32_to_f8_e4m3(float), ax_f32_to_f8_e5m2
  *   float ax_f4_e2m1_to_f32(uint8_t), ax_f8_e8m0_to_f32
  *   uint8_t ax_f32_to_f4_e2m1(float), ax_f32_to_f8_e8m0
+ *   unsigned ax_pack_f4_e2m1(uint2)       8 numbers, one in each byte
  *   uint16_t ax_low(unsigned), ax_high(unsigned)
  *   unsigned ax_tf32(float)
  *   float ax_exp2(float), ax_log2, ax_reciprocal, ax_rsqrt      approximate
@@ -163,6 +164,11 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   void ax_tcgen05_mma_f16(unsigned d, uint64_t a, uint64_t b,
  *                                unsigned instruction, bool add)   by a thread
  *   ax_tcgen05_mma_tf32, ax_tcgen05_mma_f8
+ *   void ax_tcgen05_mma_mxf4(unsigned d, uint64_t a, uint64_t b,
+ *                                unsigned instruction, unsigned scales_a,
+ *                                unsigned scales_b, bool add), ..._nvf4
+ *   void ax_tcgen05_copy_scales(unsigned to, uint64_t from)   32 rows of 16
+ *                                bytes; by the thread that issues the products
  *   void ax_tcgen05_commit(unsigned bar)  arrives after the thread's products
  *   void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks)
  *   void ax_tcgen05_fence_before(), ax_tcgen05_fence_after()

@@ -1230,3 +1230,163 @@ KERNEL(traps) {
   if (T == 7)
     __trap();
 }
+/* Products of 4-bit floats with scales: 128 rows of 64 ones, and 8 columns.  The
+ * scale of row i is 2^(i % 3), that of a column is 1. */
+#define SCALED_MX 0x8820480u
+#define SCALED_NV 0x8020480u
+#define SCALED_MATRICES(one)                                                \
+  const unsigned at = ax_shared_address(ax_shared());                       \
+  unsigned char *const h = (unsigned char *)ax_shared();                    \
+  for (int i = T; i < 4096; i += blockDim.x)                                \
+    h[i] = 0x22;                                                            \
+  for (int i = T; i < 256; i += blockDim.x)                                 \
+    h[4352 + i] = 0x22;                                                     \
+  for (int i = T; i < 512; i += blockDim.x) {                               \
+    h[4608 + i] = (unsigned char)((one) + (i % 16 / 4 * 32 + i / 16) % 3 *  \
+                                              ((one) == 127 ? 1 : 8));      \
+    h[5120 + i] = (one);                                                    \
+  }                                                                         \
+  float d[4] = {0, 0, 0, 0};                                                \
+  const unsigned long long x = ax_tcgen05_descriptor(at, 2048, 128, 0),     \
+                           y = ax_tcgen05_descriptor(at + 4352, 128, 128, 0), \
+                           rows = ax_tcgen05_descriptor(at + 4608, 0, 128, 0), \
+                           columns =                                        \
+                               ax_tcgen05_descriptor(at + 5120, 0, 128, 0); \
+  if (T == 0) {                                                             \
+    ax_mbarrier_init(TENSOR_BAR, 1);                                        \
+    ax_fence_mbarrier_init();                                               \
+  }                                                                         \
+  if (ax_warp() == 0) {                                                     \
+    ax_tmem_alloc(TENSOR_PLACE, 32);                                        \
+    ax_tmem_permit();                                                       \
+  }
+#define SCALED_BEGIN(one)  \
+  SCALED_MATRICES(one);    \
+  ax_fence_async();        \
+  TENSOR_SYNC();           \
+  const unsigned to = ((const unsigned *)h)[1026]
+#define SCALED_COPY()                       \
+  ax_tcgen05_copy_scales(to + 8, rows);     \
+  ax_tcgen05_copy_scales(to + 12, columns)
+#define SCALED_MULTIPLY(kind, what)                                        \
+  ax_tcgen05_mma_##kind(to, x, y, what, to + 8, to + 12, false)
+#define SCALED_READ()  \
+  TENSOR_WAIT();       \
+  TENSOR_READ();       \
+  TENSOR_END()
+#define SCALED(one, kind, what, before, after) \
+  SCALED_BEGIN(one);                           \
+  if (T == 0) {                                \
+    before;                                    \
+    SCALED_MULTIPLY(kind, what);               \
+    after;                                     \
+    ax_tcgen05_commit(TENSOR_BAR);             \
+  }                                            \
+  SCALED_READ()
+KERNEL(scaled) {
+  SCALED(127, mxf4, SCALED_MX, SCALED_COPY(), );
+}
+KERNEL(scaled_second) {
+  SCALED(127, mxf4, SCALED_MX | 2u << 29 | 2u << 4, SCALED_COPY(), );
+}
+KERNEL(scaled_nv) {
+  SCALED(0x38, nvf4, SCALED_NV, SCALED_COPY(), );
+}
+KERNEL(scaled_no_copy) {
+  SCALED(127, mxf4, SCALED_MX, , SCALED_COPY());
+}
+KERNEL(scaled_half_copied) {
+  SCALED(127, mxf4, SCALED_MX, ax_tcgen05_copy_scales(to + 8, rows), );
+}
+KERNEL(scaled_overwritten) {
+  SCALED(127, mxf4, SCALED_MX, SCALED_COPY(), SCALED_COPY());
+}
+KERNEL(scaled_type) {
+  SCALED(127, mxf4, SCALED_NV, SCALED_COPY(), );
+}
+KERNEL(scaled_type_nv) {
+  SCALED(0x38, nvf4, SCALED_MX, SCALED_COPY(), );
+}
+KERNEL(scaled_negative) {
+  SCALED(0xb8, nvf4, SCALED_NV, SCALED_COPY(), );
+}
+KERNEL(scaled_byte) {
+  SCALED(127, mxf4, SCALED_MX | 1u << 29, SCALED_COPY(), );
+}
+KERNEL(scaled_byte_nv) {
+  SCALED(0x38, nvf4, SCALED_NV | 2u << 4, SCALED_COPY(), );
+}
+KERNEL(scaled_instruction) {
+  SCALED(127, mxf4, SCALED_MX | 1u << 15, SCALED_COPY(), );
+}
+KERNEL(scaled_size) {
+  SCALED(127, mxf4, SCALED_MX ^ 3u << 27, SCALED_COPY(), );
+}
+KERNEL(scaled_swizzled) {
+  SCALED(127, mxf4, SCALED_MX, ax_tcgen05_copy_scales(to + 8, rows | 2ull << 61),
+         );
+}
+KERNEL(scaled_lanes) {
+  SCALED(127, mxf4, SCALED_MX,
+         ax_tcgen05_copy_scales(to + 8 + (32 << 16), rows), );
+}
+KERNEL(scaled_beyond) {
+  SCALED(127, mxf4, SCALED_MX, ax_tcgen05_copy_scales(to + 30, rows), );
+}
+/* The producer did not fence what it wrote. */
+KERNEL(scaled_unfenced) {
+  SCALED_MATRICES(127);
+  TENSOR_SYNC();
+  const unsigned to = ((const unsigned *)h)[1026];
+  if (T == 0) {
+    SCALED_COPY();
+    SCALED_MULTIPLY(mxf4, SCALED_MX);
+    ax_tcgen05_commit(TENSOR_BAR);
+  }
+  SCALED_READ();
+}
+/* The scales are overwritten before they are copied. */
+KERNEL(scaled_reused) {
+  SCALED_BEGIN(127);
+  if (T == 0) {
+    SCALED_COPY();
+    SCALED_MULTIPLY(mxf4, SCALED_MX);
+    ax_tcgen05_commit(TENSOR_BAR);
+  }
+  ax_sync();
+  h[4608 + T] = 0;
+  SCALED_READ();
+}
+/* Another thread copies, and nothing orders the product after it. */
+KERNEL(scaled_other_thread) {
+  SCALED_BEGIN(127);
+  if (T == 32) {
+    SCALED_COPY();
+    ax_tcgen05_commit(TENSOR_BAR);
+  }
+  ax_sync();
+  ax_tcgen05_fence_after();
+  if (T == 0)
+    SCALED_MULTIPLY(mxf4, SCALED_MX);
+  TENSOR_END();
+}
+/* New scales follow a commit of the product that read the old ones. */
+KERNEL(scaled_twice) {
+  SCALED_BEGIN(127);
+  if (T == 0) {
+    SCALED_COPY();
+    SCALED_MULTIPLY(mxf4, SCALED_MX);
+    ax_tcgen05_commit(TENSOR_BAR);
+  }
+  TENSOR_WAIT();
+  ax_sync();
+  if (T == 0) {
+    SCALED_COPY();
+    SCALED_MULTIPLY(mxf4, SCALED_MX);
+    ax_tcgen05_commit(TENSOR_BAR);
+  }
+  ax_mbarrier_wait(TENSOR_BAR, 1);
+  ax_tcgen05_fence_after();
+  TENSOR_READ();
+  TENSOR_END();
+}

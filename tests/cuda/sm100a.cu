@@ -21,6 +21,10 @@ extern "C" __global__ void __launch_bounds__(256)
     ax_tcgen05_mma_f16(to, where, where, 0x8400490u, false);
     ax_tcgen05_mma_tf32(to, where, where, 0x8400910u, true);
     ax_tcgen05_mma_f8(to, where, where, 0x8400010u, a.more > 3);
+    ax_tcgen05_copy_scales(to + 256, where);
+    ax_tcgen05_mma_mxf4(to, where, where, 0x8900480u, to + 256, to + 260, true);
+    ax_tcgen05_mma_nvf4(to, where, where, 0x8100480u, to + 256, to + 260,
+                        a.more > 5);
     ax_tcgen05_commit(at + 8);
     ax_tcgen05_commit_cast(at + 8, a.more);
   }
@@ -35,6 +39,7 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
   for (int i = 0; i < 124; i++)
     sum = sum * 3 + d[i];
+  sum += (float)ax_pack_f4_e2m1(make_uint2(a.more, __float_as_uint(sum)));
   a.out[threadIdx.x] = sum + ax_f4_e2m1_to_f32(ax_f32_to_f4_e2m1(sum));
   if (ax_warp() == 2)
     ax_tmem_free(to, 512);

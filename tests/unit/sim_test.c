@@ -55,6 +55,9 @@ static float summed(uint32_t i) {
 static float half(uint32_t i) {
   return i < 64 ? 0 : (float)(i - 64);
 }
+static float scaled(uint32_t i) {
+  return (float)(64 << (i / 32 * 32 + i % 32 / 4) % 3);
+}
 static float three(uint32_t i) {
   return i < 64 ? 3 : NAN;
 }
@@ -219,6 +222,26 @@ static const FaultCase faults[] = {
     {"pair_mixed", "another one was for 2", 0, 2, 2},
     {"pair_alone", "there is no second block", 0, 1, 1},
     {"pair_half_allocated", "that the block does not free", 0, 2, 2},
+    {"scaled", NULL, scaled, 1, 1},
+    {"scaled_second", NULL, scaled, 1, 1},
+    {"scaled_nv", NULL, scaled, 1, 1},
+    {"scaled_twice", NULL, scaled, 1, 1},
+    {"scaled_no_copy", "which nothing wrote", 0, 1, 1},
+    {"scaled_half_copied", "which nothing wrote", 0, 1, 1},
+    {"scaled_overwritten", "which tcgen05.mma of thread 0", 0, 1, 1},
+    {"scaled_type", "with scales of another type", 0, 1, 1},
+    {"scaled_type_nv", "with scales of another type", 0, 1, 1},
+    {"scaled_negative", "which is negative", 0, 1, 1},
+    {"scaled_byte", "is a multiple of 2", 0, 1, 1},
+    {"scaled_byte_nv", "is a multiple of 4", 0, 1, 1},
+    {"scaled_instruction", "than two E2M1 types", 0, 1, 1},
+    {"scaled_size", "a product of 256 rows", 0, 1, 1},
+    {"scaled_swizzled", "a copy of swizzled scales", 0, 1, 1},
+    {"scaled_lanes", "scales in lanes from 32 on", 0, 1, 1},
+    {"scaled_beyond", "which is not allocated|of which there are", 0, 1, 1},
+    {"scaled_unfenced", "ax_fence_async is missing", 0, 1, 1},
+    {"scaled_reused", "tcgen05.mma of thread 0", 0, 1, 1},
+    {"scaled_other_thread", "tcgen05.mma of thread 32", 0, 1, 1},
     {"registers", NULL, 0, 1, 1},
     {"three_registers", NULL, 0, 1, 1},
     {"three_registers_more", "deadlock", 0, 1, 1},
@@ -379,7 +402,8 @@ static bool converted(void) {
             e8m0 = f8_e8m0_from_double(in[i]);
     good &= same(out[14 * N + i], (float)f4_e2m1_to_double(e2m1)) &&
             same(out[15 * N + i], (float)f8_e8m0_to_double(e8m0)) &&
-            out[16 * N + i] == e2m1 && out[17 * N + i] == e8m0;
+            out[16 * N + i] == e2m1 && out[17 * N + i] == e8m0 &&
+            out[18 * N + i] == (float)(i % 16 + (15 << 12) + (i / 16 << 20));
   }
   return good;
 }

@@ -108,6 +108,14 @@ AX_DEVICE unsigned char ax_f32_to_f4_e2m1(float x) {
 #endif
 }
 
+//@ ax_pack_f4_e2m1
+/* Eight 4-bit floats, one in each byte, as 32 bits. */
+AX_DEVICE unsigned ax_pack_f4_e2m1(uint2 codes) {
+  const unsigned low = codes.x | codes.x >> 4, high = codes.y | codes.y >> 4;
+  return (low & 0xffu) | (low >> 8 & 0xff00u) | (high & 0xffu) << 16 |
+         (high << 8 & 0xff000000u);
+}
+
 //@ ax_f8_e8m0_to_f32 ax_f32_to_f8_e8m0
 /* Powers of two.  The instructions do not round to nearest. */
 AX_DEVICE float ax_f8_e8m0_to_f32(unsigned char h) {

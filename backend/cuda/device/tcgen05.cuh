@@ -98,6 +98,43 @@ AX_TCGEN05_MMA(f16, "f16")
 AX_TCGEN05_MMA(tf32, "tf32")
 AX_TCGEN05_MMA(f8, "f8f6f4")
 
+//@ ax_tcgen05_mma_mxf4 ax_tcgen05_mma_nvf4
+/* 9.7.16, tcgen05.mma with .block_scale: the same, with pairs of 4-bit floats
+ * in bytes.  Each has the scale of its block of 32 or 16 terms.  scales_a,
+ * scales_b: addresses of scales in tensor memory.  mxf4: powers of two,
+ * f8_e8m0; nvf4: f8_e4m3 without sign. */
+AX_TCGEN05_CHECK
+#define AX_TCGEN05_SCALED_MMA(NAME, KIND, SIZE)                           \
+  AX_DEVICE void ax_tcgen05_mma_##NAME(                                   \
+      unsigned d, unsigned long long a, unsigned long long b,             \
+      unsigned instruction, unsigned scales_a, unsigned scales_b,         \
+      bool add) {                                                         \
+    asm volatile("{\n"                                                    \
+                 ".reg .pred p;\n"                                        \
+                 "setp.ne.b32 p, %6, 0;\n"                                \
+                 "tcgen05.mma.cta_group::1.kind::" KIND                   \
+                 ".block_scale.scale_vec::" SIZE                          \
+                 " [%0], %1, %2, %3, [%4], [%5], p;\n"                    \
+                 "}" ::"r"(d),                                            \
+                 "l"(a), "l"(b), "r"(instruction), "r"(scales_a),         \
+                 "r"(scales_b), "r"((unsigned)add)                        \
+                 : "memory");                                             \
+  }
+AX_TCGEN05_SCALED_MMA(mxf4, "mxf4", "2X")
+AX_TCGEN05_SCALED_MMA(nvf4, "mxf4nvf4", "4X")
+
+//@ ax_tcgen05_copy_scales
+/* 9.7.16, tcgen05.cp: copies 32 rows of 16 bytes, which the descriptor `from`
+ * describes, to 4 columns of tensor memory at `to`: once to the 32 lanes of
+ * each warp.  It is asynchronous.  Products that the thread issues later follow
+ * it. */
+AX_TCGEN05_CHECK
+AX_DEVICE void ax_tcgen05_copy_scales(unsigned to, unsigned long long from) {
+  asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(to),
+               "l"(from)
+               : "memory");
+}
+
 //@ ax_tcgen05_pair_mma_f16 ax_tcgen05_pair_mma_tf32 ax_tcgen05_pair_mma_f8
 /* The same for a pair, issued by a thread of its first block.  Each block has
  * half of the rows of a and d, and half of the columns of b, at the same

@@ -53,8 +53,10 @@ typedef enum AxOp {
   AX_HOLD,          /* p0: d, n0: elements */
   AX_TCGEN05_FENCE, /* n0: after the barrier, not before it */
   /* n0: kind (AxKind), n1: address of d, n2, n3: descriptors, n4: instruction
-   * descriptor, n5: add, n6: of a pair of blocks */
+   * descriptor, n5: add, n6: of a pair of blocks, n7: with scales, the address
+   * of those of a, and of those of b << 32 */
   AX_TCGEN05_MMA,
+  AX_TCGEN05_COPY,   /* n0: address in tensor memory, n1: descriptor */
   AX_TCGEN05_COMMIT, /* n0: mbarrier, n1: block mask or 0, n2: of a pair */
   AX_TRAP,           /* p0: reason, or NULL */
   AX_WARP,           /* n0: id, n1: count, n2: arrive only */
@@ -96,10 +98,23 @@ typedef enum AxShuffle {
   AX_SHUFFLE_DOWN,
 } AxShuffle;
 
-typedef enum AxType { AX_F16, AX_BF16, AX_TF32, AX_E4M3, AX_E5M2 } AxType;
+typedef enum AxType {
+  AX_F16,
+  AX_BF16,
+  AX_TF32,
+  AX_E4M3,
+  AX_E5M2,
+  AX_BYTE, /* as a number */
+} AxType;
 
 /* Kinds of tcgen05.mma. */
-typedef enum AxKind { AX_KIND_F16, AX_KIND_TF32, AX_KIND_F8 } AxKind;
+typedef enum AxKind {
+  AX_KIND_F16,
+  AX_KIND_TF32,
+  AX_KIND_F8,
+  AX_KIND_MXF4,
+  AX_KIND_NVF4,
+} AxKind;
 
 typedef struct AxIndex {
   unsigned x, y, z;

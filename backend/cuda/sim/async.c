@@ -52,7 +52,7 @@ static bool finish_op(SimRun *r, SimCluster *c, AsyncOp *p) {
 bool async_op_finish(SimRun *r, SimCluster *c, uint32_t which) {
   AsyncOp *p = c->pending.at[which];
   bool in_order = p->op == AX_WGMMA || p->op == AX_TCGEN05_MMA ||
-                  p->op == AX_TCGEN05_COMMIT;
+                  p->op == AX_TCGEN05_COPY || p->op == AX_TCGEN05_COMMIT;
   return finish_op(r, c, in_order ? c->agents[p->agent].pending : p);
 }
 

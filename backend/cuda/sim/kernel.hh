@@ -567,6 +567,14 @@ AX_SIM uint8_t ax_f32_to_f4_e2m1(float x) {
                              : 4 + (int)nearbyintf(fminf(size, 6) / 2);
   return (uint8_t)(x == x ? at | (int)(__float_as_uint(x) >> 28 & 8) : 7);
 }
+AX_SIM unsigned ax_pack_f4_e2m1(uint2 codes) {
+  unsigned to = 0;
+  for (int i = 0; i < 8; i++) {
+    const unsigned code = (i < 4 ? codes.x : codes.y) >> i % 4 * 8 & 0xff;
+    to |= code << 4 * i;
+  }
+  return to;
+}
 AX_SIM float ax_f8_e8m0_to_f32(uint8_t h) {
   return h == 255 ? __uint_as_float(0x7fc00000u) : ldexpf(1, h - 127);
 }
@@ -864,6 +872,23 @@ AX_TCGEN05_MMA_OF(pair_mma_f16, AX_KIND_F16, 1)
 AX_TCGEN05_MMA_OF(pair_mma_tf32, AX_KIND_TF32, 1)
 AX_TCGEN05_MMA_OF(pair_mma_f8, AX_KIND_F8, 1)
 #undef AX_TCGEN05_MMA_OF
+#define AX_TCGEN05_SCALED_MMA_OF(name, kind)                                   \
+  AX_SIM void ax_tcgen05_mma_##name(                                           \
+      unsigned d, uint64_t a, uint64_t b, unsigned instruction,                \
+      unsigned scales_a, unsigned scales_b, bool add, AX_AT) {                 \
+    AxCall c = {line,                                                          \
+                {kind, d, a, b, instruction, add, 0,                           \
+                 scales_a | (uint64_t)scales_b << 32},                         \
+                {},                                                            \
+                0};                                                            \
+    ax_sim_call(AX_TCGEN05_MMA, c);                                            \
+  }
+AX_TCGEN05_SCALED_MMA_OF(mxf4, AX_KIND_MXF4)
+AX_TCGEN05_SCALED_MMA_OF(nvf4, AX_KIND_NVF4)
+#undef AX_TCGEN05_SCALED_MMA_OF
+AX_SIM void ax_tcgen05_copy_scales(unsigned to, uint64_t from, AX_AT) {
+  ax_sim_do(AX_TCGEN05_COPY, line, to, from);
+}
 AX_SIM void ax_tcgen05_commit(unsigned bar, AX_AT) {
   ax_sim_do(AX_TCGEN05_COMMIT, line, bar);
 }

@@ -3,8 +3,10 @@
  * Tensor memory has 128 lanes and 512 columns of 32 bits.  A block allocates
  * columns.  Warp w accesses lanes 32 * (w % 4) to 32 * (w % 4) + 31.
  *
- * The products of a thread are executed in order.  A commit arrives at an
- * mbarrier when the products before it are complete.
+ * The products of a thread are executed in order, and copies of scales before
+ * the products that follow them.  A copy must not overwrite scales of a product
+ * that may not be complete.  A commit arrives at an mbarrier when the products
+ * before it are complete.
  *
  * With pairs, the blocks of a cluster whose ranks differ in the last bit work
  * together.  Both allocate the same columns.  The first one issues products, of
@@ -15,6 +17,7 @@
  * Loads that are complete become visible to other threads by
  * ax_tcgen05_fence_before. */
 #include "backend/cuda/sim/internal.h"
+#include "runtime/runtime.h"
 #include "support/arena.h"
 
 #include <math.h>
@@ -456,6 +459,9 @@ typedef struct Tcgen05Mma {
   AxType a, b;
   uint32_t m, n, k, element_bytes, blocks;
   bool a_mn_major, b_mn_major;
+  /* Scales of a row, and the byte of the first one; 0: no scales.  An element
+   * of an operand is then a byte, with two terms. */
+  uint32_t scales, scale_a_byte, scale_b_byte;
 } Tcgen05Mma;
 
 static bool operand_type(AxKind kind, uint32_t number, AxType *type) {
@@ -480,10 +486,57 @@ static uint32_t bits_of(uint32_t x, uint32_t from, uint32_t count) {
   return x >> from & ((1u << count) - 1);
 }
 
+enum {
+  SCALED_M = 128,      /* rows of a product with scales of one block */
+  SCALED_K = 64,       /* terms */
+  SCALE_ROWS = 32,     /* of a column of scales */
+  SCALE_ROW_BYTES = 16 /* copied to a lane */
+};
+
+/* The same for .kind::mxf4 and .kind::mxf4nvf4. */
+static bool read_scaled_instruction(SimRun *r, const SimThread *t,
+                                    const AxCall *c, Tcgen05Mma *to) {
+  uint32_t x = (uint32_t)c->n[4];
+  bool mx = c->n[0] == AX_KIND_MXF4;
+  *to = (Tcgen05Mma){.a = AX_BYTE,
+                     .b = AX_BYTE,
+                     .m = bits_of(x, 27, 2) << 7,
+                     .n = bits_of(x, 17, 6) << 3,
+                     .k = SCALED_K / 2,
+                     .element_bytes = 1,
+                     .blocks = 1,
+                     .scales = mx ? 2 : 4,
+                     .scale_a_byte = bits_of(x, 29, 2),
+                     .scale_b_byte = bits_of(x, 4, 2)};
+  /* sparsity, negation, transposed operands, K, and reserved bits */
+  bool others = bits_of(x, 0, 4) || bits_of(x, 6, 1) || bits_of(x, 12, 5) ||
+                bits_of(x, 24, 3) || bits_of(x, 31, 1);
+  if (others || bits_of(x, 7, 3) != 1 || bits_of(x, 10, 2) != 1)
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "an instruction descriptor 0x%x with other bits than two "
+                    "E2M1 types, scales and sizes",
+                    x);
+  if (bits_of(x, 23, 1) != mx)
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "an instruction descriptor 0x%x with scales of another "
+                    "type",
+                    x);
+  if (to->scale_a_byte % to->scales || to->scale_b_byte % to->scales)
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "scales from byte %u and byte %u on: the first one is a "
+                    "multiple of %u",
+                    to->scale_a_byte, to->scale_b_byte, to->scales);
+  return (to->m == SCALED_M && to->n && to->n <= 256) ||
+         sim_fail(r, t, (uint32_t)c->line,
+                  "a product of %u rows and %u columns", to->m, to->n);
+}
+
 /* 9.7.16, "Instruction descriptor" for .kind::tf32, .kind::f16 and
  * .kind::f8f6f4. */
 static bool read_instruction(SimRun *r, const SimThread *t, const AxCall *c,
                              Tcgen05Mma *to) {
+  if (c->n[0] == AX_KIND_MXF4 || c->n[0] == AX_KIND_NVF4)
+    return read_scaled_instruction(r, t, c, to);
   uint32_t x = (uint32_t)c->n[4];
   AxKind kind = (AxKind)c->n[0];
   *to = (Tcgen05Mma){.m = bits_of(x, 24, 5) << 4,
@@ -572,6 +625,88 @@ static bool read_operands(SimRun *r, SimThread *t, const AxCall *c,
   return true;
 }
 
+/* ---- scales ---- */
+
+/* 9.7.16, "Scale Factor A ID" and "Scale Factor B ID": the four scales of row r
+ * are the bytes of lane r % 32 in column r / 32.  All warps have the same. */
+static bool scale_of_row(SimRun *r, const AsyncOp *p, uint32_t address,
+                         uint32_t row, uint32_t byte, float *to) {
+  const TensorMemory *m = p->block->tensor_memory;
+  unsigned char bytes[4];
+  memcpy(bytes,
+         &m->value[row % SCALE_ROWS][(address & 0xffff) + row / SCALE_ROWS],
+         sizeof bytes);
+  if (p->n[0] == AX_KIND_MXF4)
+    *to = (float)f8_e8m0_to_double(bytes[byte]);
+  else if (bytes[byte] >> 7)
+    return sim_fail(r, p->issuer, (uint32_t)p->line,
+                    "a scale 0x%x, which is negative", bytes[byte]);
+  else
+    *to = (float)f8_e4m3_to_double(bytes[byte]);
+  return true;
+}
+
+/* The scales of all rows of an operand, or of all columns. */
+static bool read_scales(SimRun *r, const AsyncOp *p, const Tcgen05Mma *s,
+                        bool b, float *to) {
+  uint32_t address = (uint32_t)(p->n[7] >> (b ? 32 : 0));
+  uint32_t first = b ? s->scale_b_byte : s->scale_a_byte;
+  for (uint32_t i = 0; i < (b ? s->n : s->m); i++)
+    for (uint32_t j = 0; j < s->scales; j++)
+      if (!scale_of_row(r, p, address, i, first + j, &to[i * s->scales + j]))
+        return false;
+  return true;
+}
+
+/* The sum of the terms of a block of row a and of column b, whose bytes have
+ * two terms each. */
+static double block_sum(const float *a, const float *b, uint32_t bytes) {
+  double sum = 0;
+  for (uint32_t k = 0; k < bytes; k++)
+    for (uint32_t half = 0; half < 8; half += 4)
+      sum += f4_e2m1_to_double((uint8_t)a[k] >> half & 15) *
+             f4_e2m1_to_double((uint8_t)b[k] >> half & 15);
+  return sum;
+}
+
+static bool finish_scaled(SimRun *r, const AsyncOp *p, const Tcgen05Mma *s,
+                          const float *a, const float *b) {
+  static float scale_a[256 * 4], scale_b[256 * 4];
+  uint32_t each = s->k / s->scales;
+  if (!read_scales(r, p, s, false, scale_a) ||
+      !read_scales(r, p, s, true, scale_b))
+    return false;
+  for (uint32_t i = 0; i < s->m; i++)
+    for (uint32_t j = 0; j < s->n; j++) {
+      float *d = &p->block->tensor_memory->value[i][p->n[1] + j];
+      double sum = p->n[5] ? *d : 0;
+      for (uint32_t k = 0; k < s->scales; k++)
+        sum +=
+            block_sum(a + i * s->k + k * each, b + j * s->k + k * each, each) *
+            scale_a[i * s->scales + k] * scale_b[j * s->scales + k];
+      *d = (float)sum;
+    }
+  return true;
+}
+
+/* Checks an access to the columns of the scales of `rows` rows. */
+static bool check_scales(SimRun *r, const TmemAccess *access, uint32_t address,
+                         uint32_t rows) {
+  uint32_t columns = (rows + SCALE_ROWS - 1) / SCALE_ROWS;
+  if (address >> 16)
+    return sim_fail(r, access->thread, (uint32_t)access->line,
+                    "scales in lanes from %u on", address >> 16);
+  if (!check_columns(r, access, address, columns))
+    return false;
+  for (uint32_t part = 0; part < PARTS; part++)
+    for (uint32_t j = 0; j < columns; j++)
+      if (!check_cell(r, access, part, address + j))
+        return false;
+  return true;
+}
+
+/* ---- execution ---- */
+
 static bool finish_mma(SimRun *r, const AsyncOp *p) {
   static float a[256 * 32], b[256 * 32];
   Tcgen05Mma s;
@@ -581,6 +716,8 @@ static bool finish_mma(SimRun *r, const AsyncOp *p) {
   if (!read_instruction(r, p->issuer, &c, &s) ||
       !read_operands(r, p->issuer, &c, &s, a, b, &none))
     return false;
+  if (s.scales)
+    return finish_scaled(r, p, &s, a, b);
   if (s.blocks == 2 && !partner(r, p->block)->live_threads)
     return sim_fail(r, p->issuer, (uint32_t)p->line,
                     "a product of a pair, whose second block ends before it");
@@ -658,10 +795,73 @@ static void begin_mma(SimRun *r, SimThread *t, const AxCall *c) {
     if (!check_result(r, &access, &s, (uint32_t)c->n[1]))
       return;
   }
+  TmemAccess scales = access;
+  scales.write = false;
+  scales.needs_value = true;
+  scales.verb = "reads scales in";
+  if (s.scales && (!check_scales(r, &scales, (uint32_t)c->n[7], s.m) ||
+                   !check_scales(r, &scales, (uint32_t)(c->n[7] >> 32), s.n)))
+    return;
   AsyncOp *p = async_op_new(r, t, AX_TCGEN05_MMA, c);
   p->finish = finish_mma;
   async_op_set_group(p, t->tcgen05_agent, t->tcgen05_groups + 1);
 }
+
+/* ---- copies of scales ---- */
+
+/* 9.7.16, tcgen05.cp with .32x128b.warpx4: the rows of a matrix that is not
+ * swizzled, 8 rows after 8 rows. */
+static bool read_copied(SimRun *r, SimThread *t, const AxCall *c, float *to,
+                        const ShadowAccess *access) {
+  MmaOperand o;
+  if (!read_descriptor(r, t, c, c->n[1], false, 1, &o))
+    return false;
+  if (o.layout.swizzle.span_bytes)
+    return sim_fail(r, t, (uint32_t)c->line, "a copy of swizzled scales");
+  return mma_operand_read(r, t, &o, AX_BYTE, SCALE_ROWS, SCALE_ROW_BYTES, to,
+                          access);
+}
+
+static bool finish_copy(SimRun *r, const AsyncOp *p) {
+  float from[SCALE_ROWS * SCALE_ROW_BYTES];
+  AxCall c = {.line = p->line};
+  ShadowAccess none = {.site = (uint32_t)p->line};
+  memcpy(c.n, p->n, sizeof c.n);
+  if (!read_copied(r, p->issuer, &c, from, &none))
+    return false;
+  for (uint32_t lane = 0; lane < LANES; lane++) {
+    const float *row = from + lane % SCALE_ROWS * SCALE_ROW_BYTES;
+    unsigned char bytes[SCALE_ROW_BYTES];
+    for (uint32_t j = 0; j < SCALE_ROW_BYTES; j++)
+      bytes[j] = (unsigned char)row[j];
+    memcpy(&p->block->tensor_memory->value[lane][p->n[0]], bytes, sizeof bytes);
+  }
+  return true;
+}
+
+static void begin_copy(SimRun *r, SimThread *t, const AxCall *c) {
+  Epoch epoch = (Epoch)products_agent(t) << 32 | (t->tcgen05_groups + 1);
+  TmemAccess access = {.thread = t,
+                       .block = t->block,
+                       .clock = tcgen05_clock(t),
+                       .epoch = epoch,
+                       .write = true,
+                       .verb = "copies scales to",
+                       .line = c->line};
+  ShadowAccess from = {.block = t->block,
+                       .clock = access.clock,
+                       .epoch = epoch | EPOCH_ASYNC,
+                       .site = (uint32_t)c->line,
+                       .thread = t};
+  if (!check_group(r, t, c, false) || !read_copied(r, t, c, NULL, &from) ||
+      !check_scales(r, &access, (uint32_t)c->n[0], SCALED_M))
+    return;
+  AsyncOp *p = async_op_new(r, t, AX_TCGEN05_COPY, c);
+  p->finish = finish_copy;
+  async_op_set_group(p, t->tcgen05_agent, t->tcgen05_groups + 1);
+}
+
+/* ---- commits ---- */
 
 static bool finish_commit(SimRun *r, const AsyncOp *p) {
   SimCluster *k = p->block->cluster;
@@ -731,6 +931,9 @@ void op_tcgen05(SimRun *r, SimThread *t, int op, AxCall *c) {
     break;
   case AX_TCGEN05_MMA:
     begin_mma(r, t, c);
+    break;
+  case AX_TCGEN05_COPY:
+    begin_copy(r, t, c);
     break;
   case AX_TCGEN05_COMMIT:
     commit(r, t, c);

@@ -282,6 +282,8 @@ float ax_bits_to_float(AxType type, uint32_t bits) {
     return (float)f8_e4m3_to_double((uint8_t)bits);
   if (type == AX_E5M2)
     return (float)f8_e5m2_to_double((uint8_t)bits);
+  if (type == AX_BYTE)
+    return (float)bits;
   bits = type == AX_BF16 ? bits << 16 : bits & 0xffffe000;
   memcpy(&v, &bits, sizeof v);
   return v;
