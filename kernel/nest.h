@@ -54,6 +54,8 @@ typedef struct NestLoop {
   int64_t count; /* iterations of an inner piece in a full tile; 0: outermost */
   NestRun run;
   NestTail tail;         /* of an outer piece; of lanes: LESS or MASK */
+  bool is_argument;      /* the step is an argument of the function, so that
+                            code is the same for all steps */
   bool has_accumulators; /* a reduced piece: each iteration has its own */
   bool is_run;   /* after each iteration, f32 sums are added to f64 sums */
   bool polls;    /* each iteration tests for an interrupt first */
@@ -117,6 +119,9 @@ uint32_t nest_find(const Nest *n, uint32_t axis, uint32_t piece);
 uint32_t nest_piece(const Nest *n, uint32_t at);
 /* "i3.1 REASON" for loop `at`, in the arena of the nest. */
 const char *nest_loop_reason(const Nest *n, uint32_t at, const char *reason);
+/* The number of iterations of loop `at` in a full tile, if it is a number in
+ * the code; otherwise 0. */
+int64_t nest_fixed_count(const Nest *n, uint32_t at);
 /* The next loop of the same axis inside of loop `at`, or NO_LOOP. */
 uint32_t nest_inner(const Nest *n, uint32_t at);
 /* The unrolled loop that repeats its last iteration, or NO_LOOP. */
@@ -176,6 +181,7 @@ typedef struct NestStep {
   NestPiece pieces[MAX_NEST_LOOPS]; /* the loops that it names */
   int64_t number;                   /* TILE, RUN: iterations; BIND: lanes */
   NestTail tail;                    /* TILE, BIND */
+  bool is_argument;                 /* TILE: the number is an argument */
 } NestStep;
 
 void nest_step_add(NestStep *s, uint32_t axis, uint32_t piece);

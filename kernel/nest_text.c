@@ -38,7 +38,8 @@ static void print_step(Buffer *out, const Nest *n, const NestStep *s) {
     print_piece(out, n, s->pieces[j]);
   }
   if (s->kind == STEP_TILE)
-    buffer_printf(out, " %lld", (long long)s->number);
+    buffer_printf(out, " %lld%s", (long long)s->number,
+                  s->is_argument ? " argument" : "");
   if (s->tail != TAIL_LESS)
     buffer_printf(out, " %s", tail_words[s->tail]);
 }
@@ -167,10 +168,12 @@ static const char *unknown_step(ScheduleParser *p) {
 
 /* The numbers and words of a step after its loops. */
 static bool parse_rest(ScheduleParser *p, NestStep *s) {
-  uint32_t tail;
+  static const char *const argument[] = {"argument"};
+  uint32_t tail, word;
   skip_blanks(p);
   if (s->kind == STEP_TILE && !take_number(p, INT32_MAX, &s->number))
     return false;
+  s->is_argument = s->kind == STEP_TILE && take_word(p, argument, 1, &word);
   if ((s->kind == STEP_TILE || s->kind == STEP_LANES) &&
       take_word(p, tail_words, NEST_TAIL_COUNT, &tail))
     s->tail = (NestTail)tail;
@@ -275,8 +278,9 @@ void nest_print_loop(Buffer *out, const Nest *n, uint32_t at) {
   NestPiece piece = {l->axis, nest_piece(n, at)};
   buffer_puts(out, "for ");
   print_piece(out, n, piece);
-  if (l->step > 1)
-    buffer_printf(out, " by %lld", (long long)l->step);
+  if (l->step > 1 || l->is_argument)
+    buffer_printf(out, " by %lld%s", (long long)l->step,
+                  l->is_argument ? " argument" : "");
   if (l->count)
     buffer_printf(out, " times %lld", (long long)l->count);
   buffer_puts(out, run_word(l));

@@ -136,7 +136,7 @@ static const char *check_runs(const Nest *n) {
     in_task &= l->run == NEST_TASK;
     in_block &= l->run == NEST_BLOCK;
     if (l->run != NEST_SERIAL && l->run != NEST_BLOCK &&
-        !nest_runs_outside(n, j) && !l->count)
+        !nest_runs_outside(n, j) && !nest_fixed_count(n, j))
       return arena_printf(n->arena, "loop %u: not a number of iterations", j);
     if (l->run == NEST_LANES && j + 1 != n->loop_count)
       return arena_printf(n->arena, "loop %u: lanes that are not innermost", j);
@@ -150,7 +150,7 @@ static const char *check_runs(const Nest *n) {
                           "loop %u: a %s that is no serial loop with the "
                           "tail `less`",
                           j, l->is_run ? "run" : "poll");
-    if (nest_indexes_accumulators(n, j) && !l->count)
+    if (nest_indexes_accumulators(n, j) && !nest_fixed_count(n, j))
       return arena_printf(n->arena,
                           "i%u would have an unknown number of sums: tile it",
                           n->names[l->axis]);

@@ -292,12 +292,17 @@ static bool is_only_tile(const NestWriter *w, uint32_t depth) {
          nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 1) == NO_LOOP;
 }
 
+/* The step of a loop: a number, or an argument of the function. */
+static const char *step_text(NestWriter *w, const NestLoop *l) {
+  return l->is_argument ? emit_int(w->e, l->step)
+                        : format(w->e, "%lld", (long long)l->step);
+}
+
 /* Tiles of which the last one may have fewer iterations. */
 static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
   const NestLoop *l = &w->nest->loops[depth];
   const char *at = loop_name(w, 'b', depth), *end = loop_name(w, 'e', depth),
-             *last = from->axes[l->axis].end;
-  long long step = l->step;
+             *last = from->axes[l->axis].end, *step = step_text(w, l);
   NestState s = *from;
   s.axes[l->axis].end = end;
   declare_count(w, depth, from);
@@ -306,8 +311,8 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
                   from->axes[l->axis].begin, end, last);
   else
     buffer_printf(w->out,
-                  "for (int64_t %s = %s; %s < %s; %s += %lld%s) {\n"
-                  "const int64_t %s = %s + %lld < %s ? %s + %lld : %s;\n"
+                  "for (int64_t %s = %s; %s < %s; %s += %s%s) {\n"
+                  "const int64_t %s = %s + %s < %s ? %s + %s : %s;\n"
                   "(void)%s;\n",
                   at, from->axes[l->axis].begin, at, last, at, step,
                   next_count(w, depth, from), end, at, step, last, at, step,

@@ -37,6 +37,10 @@ static const char *check_runs(const NestCheck *c) {
     const NestLoop *l = &n->loops[j];
     if (l->run == NEST_TASK)
       return refuse(c, j, "cannot be tasks: use blocks and threads");
+    if (l->is_argument)
+      return refuse(c, j,
+                    "has a tile whose size is an argument: on GPUs it is a "
+                    "number");
     if (l->tail != TAIL_LESS && l->run != NEST_LANES)
       return refuse(c, j,
                     "has another tail than less: each thread tests its "

@@ -57,6 +57,23 @@ static const Refused refused[] = {
     {"shuffle i0",
      "i0 cannot load shuffled operands: flatten loops of constant numbers of "
      "iterations, and make the lanes of the flattened loop"},
+    {"tile i1 8 argument peel",
+     "i1 has a tile whose size is an argument: its tail is less"},
+    {"tile i1 8 argument; unroll i1",
+     "i1 has no constant number of iterations: tile it"},
+    {"tile i1 8 argument; threads i1",
+     "i1 has no constant number of threads: tile it"},
+    {"tile i1 8; tile i1.1 4 argument; unroll i1.1",
+     "i1.1 has no constant number of iterations: tile it"},
+    {"tile i2 8 argument; lanes i2",
+     "i2 has no constant number of lanes: tile it, and bind the innermost "
+     "piece"},
+    {"tile i2 8 argument; parts i2",
+     "i2 has no constant number of iterations: tile it"},
+    {"tile i1 8 argument; order i1.1, i2, i1",
+     "i1 would have an unknown number of sums: tile it"},
+    {"tile i0 4 argument; flatten i0, i1; unroll i3",
+     "i3 has no constant number of iterations: tile it"},
     {"tile i2 4 shift", "i2 is summed: shift would add terms twice"},
     {"tile i1 101 shift",
      "i1 has fewer iterations than a tile, or their number is not constant: "
@@ -161,18 +178,24 @@ static const Refused refused[] = {
      "expected one of the steps tile, order, unroll, tasks, strips, lanes, "
      "parts, run, poll, stream, broadcast, masked, fma, epilogue, flatten, "
      "blocks, threads, interleave, shuffle, transpose, shared"},
-    {"tile 3", "expected tile A n [less | peel | if | mask | clamp | shift]: "
-               "splits A by n"},
-    {"tile i99 3", "expected tile A n [less | peel | if | mask | clamp | "
-                   "shift]: splits A by n"},
-    {"tile i0, i1 3", "expected tile A n [less | peel | if | mask | clamp | "
-                      "shift]: splits A by n"},
-    {"tile i0", "expected tile A n [less | peel | if | mask | clamp | shift]: "
-                "splits A by n"},
-    {"tile i0 99999999999", "expected tile A n [less | peel | if | mask | "
-                            "clamp | shift]: splits A by n"},
-    {"tile i0 4 tasks i0.1", "expected tile A n [less | peel | if | mask | "
-                             "clamp | shift]: splits A by n"},
+    {"tile 3",
+     "expected tile A n [argument] [less | peel | if | mask | clamp | shift]: "
+     "splits A by n"},
+    {"tile i99 3",
+     "expected tile A n [argument] [less | peel | if | mask | clamp | "
+     "shift]: splits A by n"},
+    {"tile i0, i1 3",
+     "expected tile A n [argument] [less | peel | if | mask | clamp | "
+     "shift]: splits A by n"},
+    {"tile i0",
+     "expected tile A n [argument] [less | peel | if | mask | clamp | shift]: "
+     "splits A by n"},
+    {"tile i0 99999999999",
+     "expected tile A n [argument] [less | peel | if | mask | "
+     "clamp | shift]: splits A by n"},
+    {"tile i0 4 tasks i0.1",
+     "expected tile A n [argument] [less | peel | if | mask | "
+     "clamp | shift]: splits A by n"},
     {"stream i1",
      "expected stream A, K: rows A share the input rows of terms K"},
     {"order", "expected order A, B, …: the loops in this order, outermost "
@@ -312,6 +335,14 @@ static void test_nests(void **state) {
          "    for i2.1 by 8 peel\n"
          "      for i0 times 4 unroll\n"
          "        for i2 times 8 lanes less\n");
+  expect("tile i1 96 argument; tile i1 6; tile i2 32 argument",
+         "for i0\n"
+         "  for i1.2 by 96 argument less\n"
+         "    for i1.1 by 6 times 16 less\n"
+         "      for i1 times 6\n"
+         "        sums[1]\n"
+         "        for i2.1 by 32 argument less\n"
+         "          for i2 times 32\n");
   expect("tile i1 4; order i0, i1.1, i2, i1; flatten i0, i1.1; tile i3 128; "
          "blocks i3.1; threads i3",
          "for i3.1 by 128 blocks less\n"

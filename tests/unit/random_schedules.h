@@ -196,7 +196,8 @@ static const char *random_step(RandomSchedule *r, const Nest *n) {
   switch (below(r, 10)) {
   case 0:
   case 1:
-    buffer_printf(&out, "tile %s %u %s", one, 1 + below(r, 9),
+    buffer_printf(&out, "tile %s %u%s %s", one, 1 + below(r, 9),
+                  below(r, 4) ? "" : " argument",
                   tails[below(r, ARRAY_LEN(tails))]);
     break;
   case 2:
