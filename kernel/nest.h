@@ -39,12 +39,14 @@ typedef enum NestRun {
 
 /* What happens if the iterations do not fill the last tile. */
 typedef enum NestTail {
-  TAIL_LESS,  /* the inner loop has fewer iterations */
-  TAIL_PEEL,  /* a second loop runs the rest, one inner iteration at a time */
-  TAIL_IF,    /* each tile tests whether it is full */
-  TAIL_MASK,  /* the lanes behind the end are masked */
-  TAIL_CLAMP, /* the last iteration is repeated */
-  TAIL_SHIFT, /* the last tile begins earlier, so that it is full */
+  TAIL_LESS,   /* the inner loop has fewer iterations */
+  TAIL_PEEL,   /* a second loop runs the rest, one inner iteration at a time */
+  TAIL_IF,     /* each tile tests whether it is full */
+  TAIL_MASK,   /* the lanes behind the end are masked */
+  TAIL_CLAMP,  /* the last iteration is repeated */
+  TAIL_SHIFT,  /* the last tile begins earlier, so that it is full */
+  TAIL_SPREAD, /* the last tiles have one iteration less each, if that fills
+                  all tiles; otherwise as TAIL_LESS */
   NEST_TAIL_COUNT
 } NestTail;
 

@@ -64,6 +64,9 @@ static const char *tile(StepContext *c) {
       nest_constant_extent(n, l->axis) < by * l->step)
     return refuse(c, "has fewer iterations than a tile, or their number is not "
                      "constant: shift needs a full tile: use less or peel");
+  if (c->step->tail == TAIL_SPREAD && by < 2)
+    return refuse(c, "needs a tile of at least two iterations: spread takes "
+                     "one from the last tiles");
   NestLoop inner = {.axis = l->axis,
                     .step = l->step,
                     .count = by,

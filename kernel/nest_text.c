@@ -19,8 +19,9 @@ static const char *const step_syntax[NEST_STEP_COUNT] = {
 };
 
 static const char *const tail_words[NEST_TAIL_COUNT] = {
-    [TAIL_LESS] = "less", [TAIL_PEEL] = "peel",   [TAIL_IF] = "if",
-    [TAIL_MASK] = "mask", [TAIL_CLAMP] = "clamp", [TAIL_SHIFT] = "shift",
+    [TAIL_LESS] = "less",     [TAIL_PEEL] = "peel",   [TAIL_IF] = "if",
+    [TAIL_MASK] = "mask",     [TAIL_CLAMP] = "clamp", [TAIL_SHIFT] = "shift",
+    [TAIL_SPREAD] = "spread",
 };
 
 /* ---- schedules ---- */

@@ -124,6 +124,22 @@ static const char *check_shifted(const Nest *n) {
   return NULL;
 }
 
+/* The inner piece of tiles of two sizes has single iterations. */
+static const char *check_spread(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    uint32_t inner = nest_inner(n, j);
+    bool has_iterations = inner != NO_LOOP && nest_inner(n, inner) == NO_LOOP &&
+                          n->loops[inner].run != NEST_LANES;
+    if (l->tail == TAIL_SPREAD && (l->run != NEST_SERIAL || !has_iterations))
+      return nest_loop_reason(n, j,
+                              "has tail spread: it must be serial, and its "
+                              "inner piece neither tiled nor lanes nor "
+                              "flattened");
+  }
+  return NULL;
+}
+
 static const char *check_runs(const Nest *n) {
   bool in_task = true, in_block = true;
   for (uint32_t j = 0; j < n->loop_count; j++) {
@@ -205,6 +221,7 @@ const char *nest_verify(const Nest *n) {
   error = error ? error : check_transposed(n);
   error = error ? error : check_strips(n);
   error = error ? error : check_shifted(n);
+  error = error ? error : check_spread(n);
   error = error ? error : check_shuffled(n);
   return error ? error : check_runs(n);
 }

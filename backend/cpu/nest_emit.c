@@ -298,25 +298,41 @@ static const char *step_text(NestWriter *w, const NestLoop *l) {
                         : format(w->e, "%lld", (long long)l->step);
 }
 
-/* Tiles of which the last one may have fewer iterations. */
-static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
+/* Opens a loop over tiles, of which the last ones may be smaller. */
+static void open_tiles(NestWriter *w, uint32_t depth, const NestState *s) {
   const NestLoop *l = &w->nest->loops[depth];
+  const AxisRange *r = &s->axes[l->axis];
   const char *at = loop_name(w, 'b', depth), *end = loop_name(w, 'e', depth),
-             *last = from->axes[l->axis].end, *step = step_text(w, l);
-  NestState s = *from;
-  s.axes[l->axis].end = end;
-  declare_count(w, depth, from);
-  if (is_only_tile(w, depth))
-    buffer_printf(w->out, "{\nconst int64_t %s = %s, %s = %s;\n", at,
-                  from->axes[l->axis].begin, end, last);
+             *step = step_text(w, l), *next = next_count(w, depth, s);
+  if (l->tail == TAIL_SPREAD)
+    buffer_printf(
+        w->out,
+        "for (int64_t %s = %s, %s, full%u = %s - spread_of(%s - %s, %s);"
+        " %s < %s; %s = %s%s) {\n"
+        "%s = %s + %s - (%s >= full%u);\n"
+        "%s = %s < %s ? %s : %s;\n",
+        at, r->begin, end, depth, r->end, r->end, r->begin, step, at, r->end,
+        at, end, next, end, at, step, at, depth, end, end, r->end, end, r->end);
+  else if (is_only_tile(w, depth))
+    buffer_printf(w->out, "{\nconst int64_t %s = %s, %s = %s;\n", at, r->begin,
+                  end, r->end);
   else
     buffer_printf(w->out,
                   "for (int64_t %s = %s; %s < %s; %s += %s%s) {\n"
                   "const int64_t %s = %s + %s < %s ? %s + %s : %s;\n"
                   "(void)%s;\n",
-                  at, from->axes[l->axis].begin, at, last, at, step,
-                  next_count(w, depth, from), end, at, step, last, at, step,
-                  last, end);
+                  at, r->begin, at, r->end, at, step, next, end, at, step,
+                  r->end, at, step, r->end, end);
+}
+
+/* Tiles of which the last one may have fewer iterations. */
+static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
+  const NestLoop *l = &w->nest->loops[depth];
+  const char *at = loop_name(w, 'b', depth), *end = loop_name(w, 'e', depth);
+  NestState s = *from;
+  s.axes[l->axis].end = end;
+  declare_count(w, depth, from);
+  open_tiles(w, depth, from);
   if (l->polls)
     buffer_puts(w->out, "if (stop && *stop)\nreturn 0;\n");
   if (w->nest->loads_masked && l->axis == w->e->vector_axis)

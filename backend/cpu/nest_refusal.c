@@ -142,6 +142,10 @@ static const char *check_tails(const NestCheck *c) {
       return refuse(c, j,
                     "has tail shift, which neither vectors nor trimmed loops "
                     "can have: use less or peel");
+    if (tail == TAIL_SPREAD && n->loops[j].axis == n->stream.row_axis)
+      return refuse(c, j,
+                    "has tail spread, which rows that share input rows cannot "
+                    "have: use less or peel");
     if (inner != NO_LOOP && tail == TAIL_CLAMP &&
         (inner != clamped || n->loops[j].run != NEST_TASK ||
          n->loops[inner].run != NEST_UNROLL || nest_inner(n, inner) != NO_LOOP))

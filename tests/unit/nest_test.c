@@ -57,6 +57,21 @@ static const Refused refused[] = {
     {"shuffle i0",
      "i0 cannot load shuffled operands: flatten loops of constant numbers of "
      "iterations, and make the lanes of the flattened loop"},
+    {"tile i1 1 spread",
+     "i1 needs a tile of at least two iterations: spread takes one from the "
+     "last tiles"},
+    {"tile i1 8 spread; tile i1 2",
+     "i1.2 has tail spread: it must be serial, and its inner piece neither "
+     "tiled nor lanes nor flattened"},
+    {"tile i2 8 spread; lanes i2",
+     "i2.1 has tail spread: it must be serial, and its inner piece neither "
+     "tiled nor lanes nor flattened"},
+    {"tile i0 8 spread; tasks i0.1",
+     "i0.1 has tail spread: it must be serial, and its inner piece neither "
+     "tiled nor lanes nor flattened"},
+    {"tile i0 8 spread; flatten i0, i1",
+     "i0 has tail spread: it must be serial, and its inner piece neither "
+     "tiled nor lanes nor flattened"},
     {"tile i1 8 argument peel",
      "i1 has a tile whose size is an argument: its tail is less"},
     {"tile i1 8 argument; unroll i1",
@@ -178,24 +193,24 @@ static const Refused refused[] = {
      "expected one of the steps tile, order, unroll, tasks, strips, lanes, "
      "parts, run, poll, stream, broadcast, masked, fma, epilogue, flatten, "
      "blocks, threads, interleave, shuffle, transpose, shared"},
-    {"tile 3",
-     "expected tile A n [argument] [less | peel | if | mask | clamp | shift]: "
-     "splits A by n"},
+    {"tile 3", "expected tile A n [argument] [less | peel | if | mask | clamp "
+               "| shift | spread]: "
+               "splits A by n"},
     {"tile i99 3",
      "expected tile A n [argument] [less | peel | if | mask | clamp | "
-     "shift]: splits A by n"},
+     "shift | spread]: splits A by n"},
     {"tile i0, i1 3",
      "expected tile A n [argument] [less | peel | if | mask | clamp | "
-     "shift]: splits A by n"},
-    {"tile i0",
-     "expected tile A n [argument] [less | peel | if | mask | clamp | shift]: "
-     "splits A by n"},
+     "shift | spread]: splits A by n"},
+    {"tile i0", "expected tile A n [argument] [less | peel | if | mask | clamp "
+                "| shift | spread]: "
+                "splits A by n"},
     {"tile i0 99999999999",
      "expected tile A n [argument] [less | peel | if | mask | "
-     "clamp | shift]: splits A by n"},
+     "clamp | shift | spread]: splits A by n"},
     {"tile i0 4 tasks i0.1",
      "expected tile A n [argument] [less | peel | if | mask | "
-     "clamp | shift]: splits A by n"},
+     "clamp | shift | spread]: splits A by n"},
     {"stream i1",
      "expected stream A, K: rows A share the input rows of terms K"},
     {"order", "expected order A, B, …: the loops in this order, outermost "
@@ -335,6 +350,12 @@ static void test_nests(void **state) {
          "    for i2.1 by 8 peel\n"
          "      for i0 times 4 unroll\n"
          "        for i2 times 8 lanes less\n");
+  expect("tile i1 6 spread; order i1.1, i2, i1; unroll i1",
+         "for i0\n"
+         "  for i1.1 by 6 spread\n"
+         "    sums[6]\n"
+         "    for i2\n"
+         "      for i1 times 6 unroll\n");
   expect("tile i1 96 argument; tile i1 6; tile i2 32 argument",
          "for i0\n"
          "  for i1.2 by 96 argument less\n"

@@ -184,8 +184,8 @@ static void add_shuffle(RandomSchedule *r, Buffer *out, const Nest *n) {
 
 static const char *random_step(RandomSchedule *r, const Nest *n) {
   static const char *const flags[] = {"broadcast", "masked", "fma", "epilogue"};
-  static const char *const tails[] = {"less", "peel",  "if",
-                                      "mask", "clamp", "shift"};
+  static const char *const tails[] = {"less",  "peel",  "if",    "mask",
+                                      "clamp", "shift", "spread"};
   Buffer out = {.arena = r->arena};
   char one[32], other[32];
   if (!n->loop_count)
