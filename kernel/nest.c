@@ -65,6 +65,13 @@ uint32_t nest_lanes(const Nest *n) {
   return NO_LOOP;
 }
 
+uint32_t nest_atom(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].run == NEST_ATOM)
+      return j;
+  return NO_LOOP;
+}
+
 uint32_t nest_shuffled(const Nest *n) {
   for (uint32_t j = 0; j < n->loop_count; j++)
     if (n->loops[j].shuffles)
@@ -155,7 +162,7 @@ bool nest_unrolls_rows(const Nest *n) {
 
 uint32_t nest_accumulator_depth(const Nest *n) {
   uint32_t depth = 0;
-  if (!reduces(n->spec))
+  if (!reduces(n->spec) || nest_atom(n) != NO_LOOP) /* the atom has the sums */
     return n->loop_count;
   while (depth < n->loop_count &&
          (nest_runs_outside(n, depth) ||

@@ -373,6 +373,46 @@ static const char *transpose(StepContext *c) {
   return NULL;
 }
 
+/* ---- products ---- */
+
+static const char *atom(StepContext *c) {
+  Nest *n = c->n;
+  if (c->step->piece_count != 3)
+    return refuse(c, "belongs to no register tile: name three loops: rows, "
+                     "columns and terms");
+  for (uint32_t j = 0; j < 3; j++) {
+    c->at = nest_find(n, c->step->pieces[j].axis, c->step->pieces[j].piece);
+    NestLoop *l = &n->loops[c->at];
+    if (l->run != NEST_SERIAL)
+      return refuse(c, "is not serial");
+    if (nest_axis_is_reduced(n, l->axis) != (j == 2))
+      return refuse(c, j == 2 ? "is not summed: name rows, columns and terms"
+                              : "is summed: name rows, columns and terms");
+    l->run = NEST_ATOM;
+  }
+  return NULL;
+}
+
+static const char *pack(StepContext *c) {
+  Nest *n = c->n;
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].packs[c->step->number])
+      return refuse(c, "cannot pack this operand: another loop does, or it "
+                       "does already");
+  n->loops[c->at].packs[c->step->number] = true;
+  return NULL;
+}
+
+static const char *finish(StepContext *c) {
+  Nest *n = c->n;
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].finishes)
+      return refuse(c, "cannot finish results: another loop does, or it does "
+                       "already");
+  n->loops[c->at].finishes = true;
+  return NULL;
+}
+
 /* ---- sums ---- */
 
 static const char *parts(StepContext *c) {
@@ -526,6 +566,9 @@ static const char *set_flag(StepContext *c) {
   case STEP_INTERLEAVE:
   case STEP_SHUFFLE:
   case STEP_TRANSPOSE:
+  case STEP_ATOM:
+  case STEP_PACK:
+  case STEP_FINISH:
   case NEST_STEP_COUNT:
     break;
   }
@@ -575,6 +618,9 @@ static StepFunction *const functions[NEST_STEP_COUNT] = {
     [STEP_INTERLEAVE] = interleave,
     [STEP_SHUFFLE] = shuffle,
     [STEP_TRANSPOSE] = transpose,
+    [STEP_ATOM] = atom,
+    [STEP_PACK] = pack,
+    [STEP_FINISH] = finish,
 };
 
 const char *nest_apply(Nest *n, const NestStep *step) {

@@ -24,6 +24,11 @@ static const char *const tail_words[NEST_TAIL_COUNT] = {
     [TAIL_SPREAD] = "spread",
 };
 
+static const char *const operand_words[NEST_OPERAND_COUNT] = {
+    [NEST_LEFT] = "left",
+    [NEST_RIGHT] = "right",
+};
+
 /* ---- schedules ---- */
 
 static void print_piece(Buffer *out, const Nest *n, NestPiece p) {
@@ -41,6 +46,8 @@ static void print_step(Buffer *out, const Nest *n, const NestStep *s) {
   if (s->kind == STEP_TILE)
     buffer_printf(out, " %lld%s", (long long)s->number,
                   s->is_argument ? " argument" : "");
+  if (s->kind == STEP_PACK)
+    buffer_printf(out, " %s", operand_words[s->number]);
   if (s->tail != TAIL_LESS)
     buffer_printf(out, " %s", tail_words[s->tail]);
 }
@@ -138,6 +145,7 @@ static uint32_t loops_of_step(NestStepKind kind) {
     return 2;
   case STEP_ORDER:
   case STEP_FLATTEN:
+  case STEP_ATOM:
     return NO_LOOP;
   case STEP_TILE:
   case STEP_UNROLL:
@@ -153,6 +161,8 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_INTERLEAVE:
   case STEP_SHUFFLE:
   case STEP_TRANSPOSE:
+  case STEP_PACK:
+  case STEP_FINISH:
   case NEST_STEP_COUNT:
     break;
   }
@@ -174,6 +184,12 @@ static bool parse_rest(ScheduleParser *p, NestStep *s) {
   skip_blanks(p);
   if (s->kind == STEP_TILE && !take_number(p, INT32_MAX, &s->number))
     return false;
+  if (s->kind == STEP_PACK) {
+    bool found = take_word(p, operand_words, NEST_OPERAND_COUNT, &word);
+    s->number = found ? word : 0;
+    if (!found)
+      return false;
+  }
   s->is_argument = s->kind == STEP_TILE && take_word(p, argument, 1, &word);
   if ((s->kind == STEP_TILE || s->kind == STEP_LANES) &&
       take_word(p, tail_words, NEST_TAIL_COUNT, &tail))
@@ -249,6 +265,8 @@ static const char *run_word(const NestLoop *l) {
     return " blocks";
   case NEST_THREAD:
     return " threads";
+  case NEST_ATOM:
+    return " atom";
   }
   return "";
 }
@@ -293,6 +311,11 @@ void nest_print_loop(Buffer *out, const Nest *n, uint32_t at) {
     buffer_puts(out, " poll");
   if (l->shuffles)
     buffer_puts(out, " shuffle");
+  for (uint32_t j = 0; j < NEST_OPERAND_COUNT; j++)
+    if (l->packs[j])
+      buffer_printf(out, " pack %s", operand_words[j]);
+  if (l->finishes)
+    buffer_puts(out, " finish");
   if (has_tail(n, at))
     buffer_printf(out, " %s", tail_words[l->tail]);
 }

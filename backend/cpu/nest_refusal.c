@@ -29,6 +29,10 @@ static const char *check_target(const NestCheck *c) {
     return refuse(c, nest_transposed(n),
                   "cannot be transposed: only packed operands of products are: "
                   "write `transpose` beside the tasks");
+  if (nest_atom(n) != NO_LOOP)
+    return refuse(c, nest_atom(n),
+                  "is in a register tile: write `by gemm` in place of all "
+                  "steps");
   if (n->flat.axis != NO_LOOP && nest_shuffled(n) == NO_LOOP)
     return "flatten: CPUs run flattened loops as shuffled lanes only: write "
            "`shuffle A` with a loop outside";
