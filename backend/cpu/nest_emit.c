@@ -81,6 +81,8 @@ static bool may_be_full(const NestWriter *w, uint32_t depth) {
 /* ---- iterations ---- */
 
 static const char *loop_name(NestWriter *w, char letter, uint32_t depth) {
+  if (w->tiles && letter != 'i') /* the nests in it have the short names */
+    return format(w->e, letter == 'b' ? "begin%u" : "end%u", depth);
   return format(w->e, "%c%u", letter, depth);
 }
 
@@ -112,7 +114,11 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
     buffer_printf(w->out, "if (%s) {\n", w->guard);
   if (l->shuffles)
     nest_load_shuffled(w, &s);
+  if (w->tiles)
+    emit_append(w->out, &w->tiles->before[depth]);
   nest_write_loops(w, depth + 1, &s);
+  if (w->tiles)
+    emit_append(w->out, &w->tiles->after[depth]);
   if (is_guarded)
     buffer_puts(w->out, "}\n");
   if (w->copy && w->copy->line_end && l->axis == w->copy->axis)
@@ -303,7 +309,11 @@ static void open_tiles(NestWriter *w, uint32_t depth, const NestState *s) {
   const NestLoop *l = &w->nest->loops[depth];
   const AxisRange *r = &s->axes[l->axis];
   const char *at = loop_name(w, 'b', depth), *end = loop_name(w, 'e', depth),
-             *step = step_text(w, l), *next = next_count(w, depth, s);
+             *step = step_text(w, l), *next = next_count(w, depth, s),
+             *once = "";
+  if (w->tiles && w->tiles->may_be_empty &&
+      nest_axis_is_reduced(w->nest, l->axis))
+    once = format(w->e, " || %s == %s", at, r->begin);
   if (l->tail == TAIL_SPREAD)
     buffer_printf(
         w->out,
@@ -318,10 +328,10 @@ static void open_tiles(NestWriter *w, uint32_t depth, const NestState *s) {
                   end, r->end);
   else
     buffer_printf(w->out,
-                  "for (int64_t %s = %s; %s < %s; %s += %s%s) {\n"
+                  "for (int64_t %s = %s; %s < %s%s; %s += %s%s) {\n"
                   "const int64_t %s = %s + %s < %s ? %s + %s : %s;\n"
                   "(void)%s;\n",
-                  at, r->begin, at, r->end, at, step, next, end, at, step,
+                  at, r->begin, at, r->end, once, at, step, next, end, at, step,
                   r->end, at, step, r->end, end);
 }
 
@@ -550,12 +560,15 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
   const Nest *n = w->nest;
   const NestLoop *l = &n->loops[depth];
   const AxisRange *r = &s->axes[l->axis];
+  bool flattens = w->tiles && nest_flattened_loop(n, l->axis);
   bool is_row = l->axis == n->stream.row_axis && nest_piece(n, depth) == 0;
   bool is_term =
       w->copy && w->copy->term_axes > 1 && l->axis == w->copy->first_term;
   if (w->copy)
     nest_declare_place(w, depth);
-  if (is_term)
+  if (l->run == NEST_ATOM)
+    emit_append(w->out, &w->tiles->tile);
+  else if (is_term)
     nest_write_terms(w, depth, s);
   else if (depth == nest_transposed(n))
     nest_write_transposed(w, depth, s);
@@ -581,7 +594,7 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
            (r->is_full || nest_inner(n, depth) == NO_LOOP ||
             masks_lanes(w, l->axis)))
     write_unrolled(w, depth, s);
-  else if (nest_inner(n, depth) == NO_LOOP)
+  else if (nest_inner(n, depth) == NO_LOOP && !flattens)
     write_serial(w, depth, s);
   else if (l->tail == TAIL_PEEL || l->run == NEST_UNROLL)
     write_peeled(w, depth, s);
@@ -990,6 +1003,15 @@ static NestWriter *new_writer(Emitter *e, Buffer *out, const Nest *n) {
     w->codes[j].text[0] = w->codes[j].text[1] = empty;
   w->partials = w->broadcasts = w->shared_loads = w->masks.source = empty;
   return w;
+}
+
+void emit_tiles(Emitter *e, Buffer *out, const Nest *n, const TileCode *code) {
+  NestWriter *w = new_writer(e, out, n);
+  NestState s = {.code = NEST_BODY};
+  w->tiles = code;
+  for (uint32_t v = 0; v <= MAX_KERNEL_AXES; v++)
+    s.axes[v] = (AxisRange){code->begin[v], code->end[v], .single = NO_LOOP};
+  nest_write_loops(w, 0, &s);
 }
 
 void emit_operand_copy(Emitter *e, Buffer *out, const Nest *n,
