@@ -639,7 +639,7 @@ typedef struct GemmCode {
   /* Loops of the nest: the first one of each axis, the panels of b, and the
    * rows of its tiles. */
   uint32_t columns, terms, rows, panel, tile;
-  TileCode loops;
+  TileCode *loops;
   Buffer head;     /* before the loops */
   Buffer task;     /* what the axes outside of the matmul determine */
   Buffer ranges;   /* ranges of rows and columns */
@@ -657,27 +657,20 @@ static uint32_t first_loop(const Nest *n, uint32_t axis) {
 
 /* The code before loop `at`. */
 static Buffer *code_before(GemmCode *c, uint32_t at) {
-  return at && !nest_runs_outside(c->t->nest, at - 1) ? &c->loops.before[at - 1]
-                                                      : &c->head;
-}
-
-/* Declares other names for the range of a loop. */
-static void name_range(GemmCode *c, uint32_t at, const char *begin,
-                       const char *end) {
-  buffer_printf(&c->loops.before[at],
-                "const int64_t %s = begin%u, %s = end%u;\n(void)%s;\n", begin,
-                at, end, at, end);
+  return at && !nest_runs_outside(c->t->nest, at - 1)
+             ? &c->loops->before[at - 1]
+             : &c->head;
 }
 
 /* Names the columns and terms for which b is packed, and packs it. */
 static void emit_blocks(GemmCode *c) {
   Emitter *e = c->e;
   const GemmTiling *t = c->t;
-  Buffer *out = &c->loops.before[c->terms];
+  Buffer *out = &c->loops->before[c->terms];
   if (c->columns < c->rows)
-    name_range(c, c->columns, "n0", "n1");
+    tile_code_name(c->loops, c->columns, "n0", "n1");
   if (c->terms < c->rows)
-    name_range(c, c->terms, "from", "to");
+    tile_code_name(c->loops, c->terms, "from", "to");
   else
     buffer_printf(&c->ranges, "const int64_t from = %s, to = %s;\n",
                   t->hoists_packing ? "0" : c->range.from,
@@ -698,14 +691,14 @@ static void emit_row_blocks(GemmCode *c, const Buffer *epilogue) {
           ? format(c->e, " * %s", emit_int(c->e, t->batch_rows))
           : "";
   uint32_t axis = t->nest->loops[c->tile].axis;
-  Buffer *out = &c->loops.after[c->rows];
-  name_range(c, c->rows, "x0", "x1");
-  buffer_printf(&c->loops.before[c->rows],
+  Buffer *out = &c->loops->after[c->rows];
+  tile_code_name(c->loops, c->rows, "x0", "x1");
+  buffer_printf(&c->loops->before[c->rows],
                 "const int64_t row0 = x0%s, row1 = x1%s;\n(void)row1;\n",
                 of_each, of_each);
   if (axis == t->nest->flat.axis) {
-    c->loops.begin[axis] = "row0";
-    c->loops.end[axis] = "row1";
+    c->loops->begin[axis] = "row0";
+    c->loops->end[axis] = "row1";
   }
   if (!epilogue)
     return;
@@ -733,7 +726,7 @@ static void emit_tile(GemmCode *c) {
              gemm_row_arguments(e, t, "row0"),
              panel_arguments(e, t, c->loop_index, c->prepacked_index),
              first_row, carried ? "1" : format(e, "k0 != %s", c->range.from));
-  buffer_printf(&c->loops.tile,
+  buffer_printf(&c->loops->tile,
                 "const int64_t y = begin%u, x = begin%u, rows = end%u - x;\n"
                 "if (rows == MR%s && y + NR%s <= n1)\n"
                 "tile%s%s);\nelse\n"
@@ -775,15 +768,9 @@ static GemmCode *new_code(Emitter *e, uint32_t loop_index) {
   c->tile = nest_atom(n) - 1;
   c->panel = nest_atom(n) - 2;
   c->head = c->task = c->ranges = c->point = c->operands = empty;
-  c->loops.tile = empty;
-  for (uint32_t j = 0; j < MAX_NEST_LOOPS; j++)
-    c->loops.before[j] = c->loops.after[j] = empty;
-  for (uint32_t v = 0; v < terms; v++) {
-    c->loops.begin[v] = "0";
-    c->loops.end[v] = emit_int(e, n->spec->extents[v]);
-  }
-  c->loops.begin[terms] = c->range.from;
-  c->loops.end[terms] = c->range.to;
+  c->loops = tile_code_new(e, n);
+  c->loops->begin[terms] = c->range.from;
+  c->loops->end[terms] = c->range.to;
   return c;
 }
 
@@ -803,25 +790,25 @@ void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
   uint32_t k0 = nest_atom(t->nest) - 3, index;
   if (prepack_begin(e, t, &t->b, t->n_axis, loop_index, &index))
     c->prepacked_index = &index;
-  c->loops.may_be_empty = may_be_empty(loop);
+  c->loops->may_be_empty = may_be_empty(loop);
   gemm_left_operand(e, t, &c->point, &c->ranges, &c->operands);
   if (t->b.packing == OPERAND_UNPACKED)
     gemm_unpacked_operand(e, t, &t->b, loop_term_axis(t->b.loop), &c->task,
                           &c->operands);
   else
     emit_b_pointer(e, t, loop_index, c->prepacked_index, &c->ranges);
-  emit_mn_ranges(e, t, loop_index, &c->loops, &c->ranges);
+  emit_mn_ranges(e, t, loop_index, c->loops, &c->ranges);
   emit_c_pointer(e, t, loop_index, &c->point, &c->operands);
   emit_blocks(c);
   emit_row_blocks(c, epilogue);
-  name_range(c, k0, "k0", "k1");
+  tile_code_name(c->loops, k0, "k0", "k1");
   if (t->nest->loops[k0].packs[NEST_LEFT])
-    gemm_pack_a(e, t, &c->point, &c->loops.before[k0]);
+    gemm_pack_a(e, t, &c->point, &c->loops->before[k0]);
   emit_tile(c);
   emit_invariants(c);
   buffer_puts(out, "{\n");
   emit_append(out, &c->head);
-  emit_tiles(e, out, t->nest, &c->loops);
+  emit_tiles(e, out, t->nest, c->loops);
   buffer_puts(out, "}\n");
 }
 

@@ -183,19 +183,62 @@ static void choose_matmul(TileNest *c, const Schedule *s, bool has_epilogue) {
     finish_at(c, m);
 }
 
+/* ---- convolutions ---- */
+
+/* Vectors lie along positions of the window.  Each panel of them is copied for
+ * a block of terms. */
+static void choose_positions(TileNest *c, const Schedule *s) {
+  const GemmTiling *t = c->tiling;
+  NestStep order = {.kind = STEP_ORDER};
+  tile_register(c, c->columns, (int64_t)t->nr_vectors * s->width, TAIL_LESS);
+  tile_block(c, c->terms, t->kc);
+  tile_block(c, c->rows, t->mc);
+  tile_register(c, c->rows, t->mr, TAIL_LESS);
+  choose_atom(c);
+  add_pieces(c, &order, c->columns);
+  add_pieces(c, &order, c->terms);
+  add_pieces(c, &order, c->rows);
+  nest_build_order(&c->builder, &order);
+  pack_at(c, c->terms, 0, NEST_RIGHT);
+  if (is_packed(&t->a))
+    pack_at(c, c->rows, 0, NEST_LEFT);
+}
+
+/* Vectors lie along output channels, the rows of the product, and the rows of a
+ * tile are positions of an image row. */
+static void choose_channels(TileNest *c, const Schedule *s) {
+  const GemmTiling *t = c->tiling;
+  NestStep order = {.kind = STEP_ORDER};
+  tile_register(c, c->columns, (int64_t)t->nr_vectors * s->width, TAIL_LESS);
+  tile_block(c, c->terms, t->kc);
+  tile_register(c, c->rows, t->mr, TAIL_LESS);
+  choose_atom(c);
+  add_pieces(c, &order, c->columns);
+  add_pieces(c, &order, c->terms);
+  add_batch(c, &order);
+  add_pieces(c, &order, c->rows);
+  nest_build_order(&c->builder, &order);
+  pack_at(c, c->terms, 0, NEST_RIGHT);
+  finish_at(c, c->columns);
+}
+
 /* ---- entry point ---- */
 
 /* Other axes have one index in a task, or a loop. */
-static void choose_tasks(TileNest *c) {
+static void choose_tasks(TileNest *c, const ConvWindow *w) {
   NestStep order = {.kind = STEP_ORDER};
   const LoopNest *spec = c->spec;
-  for (uint32_t v = 0; v < spec->parallel_axes; v++)
-    if (v != c->rows && v != c->columns)
-      nest_step_add(&order, v, 0);
-  uint32_t tasks = order.piece_count;
-  for (uint32_t v = spec->parallel_axes; v < spec->spatial_axes; v++)
-    if (v != c->rows && v != c->columns)
+  bool has_lines = w && w->vectorize_channels && w->has_rows;
+  for (uint32_t v = 0; v < spec->spatial_axes; v++) {
+    bool is_line = has_lines && v + 3 == spec->parallel_axes;
+    if (v == c->rows || v == c->columns)
+      continue;
+    if (v >= spec->parallel_axes || is_line)
       c->batch[c->batch_count++] = v;
+    else
+      nest_step_add(&order, v, 0);
+  }
+  uint32_t tasks = order.piece_count;
   add_batch(c, &order);
   nest_step_add(&order, c->rows, 0);
   nest_step_add(&order, c->columns, 0);
@@ -209,14 +252,20 @@ static void choose_tasks(TileNest *c) {
 Nest *gemm_nest_choose(const Kernel *k, const Schedule *s, const GemmTiling *t,
                        const LoopNest *loop, bool has_epilogue) {
   LoopNest *spec = product_spec(k->arena, loop, t);
+  bool channels = t->window && t->window->vectorize_channels;
   TileNest c = {.builder.nest = nest_new(k->arena, spec, k->axis_names),
                 .tiling = t,
                 .spec = spec,
-                .rows = t->m_axis,
-                .columns = t->n_axis,
+                .rows = channels ? t->n_axis : t->m_axis,
+                .columns = channels ? t->m_axis : t->n_axis,
                 .terms = spec->spatial_axes};
-  choose_tasks(&c);
-  choose_matmul(&c, s, has_epilogue);
+  choose_tasks(&c, t->window);
+  if (channels)
+    choose_channels(&c, s);
+  else if (t->window)
+    choose_positions(&c, s);
+  else
+    choose_matmul(&c, s, has_epilogue);
   nest_verify_chosen(c.builder.nest, c.builder.refusal);
   return c.builder.refusal ? NULL : c.builder.nest;
 }

@@ -63,7 +63,7 @@ typedef struct GemmTiling {
                             are far apart in memory: it has too few rows to
                             amortize packing */
   bool prefetch_b;       /* no cache holds b, so that the tile prefetches it */
-  struct Nest *nest;     /* the loops around the tile; NULL: of a window */
+  struct Nest *nest; /* the loops around the tile; NULL: a step is refused */
   ConvWindow *window;
   bool prefetch_a; /* a is read in place and does not fit in the caches of a
                       core, so that the tile prefetches it */
@@ -123,7 +123,8 @@ struct Nest *gemm_test_nest(const Kernel *k, LoopNest *loop, uint32_t axis,
 
 /* ---- gemm_nest.c ---- */
 
-/* Chooses the loops around the register tile of a matmul. has_epilogue: other
+/* Chooses the loops around the register tile of a matmul or of a direct
+ * convolution. has_epilogue: other
  * loop nests run on its results.  Returns NULL if a step is refused. */
 struct Nest *gemm_nest_choose(const Kernel *k, const Schedule *s,
                               const GemmTiling *t, const LoopNest *loop,

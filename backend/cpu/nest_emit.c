@@ -1005,6 +1005,26 @@ static NestWriter *new_writer(Emitter *e, Buffer *out, const Nest *n) {
   return w;
 }
 
+TileCode *tile_code_new(Emitter *e, const Nest *n) {
+  const Buffer empty = {.arena = e->arena};
+  TileCode *c = NEW(e->arena, TileCode);
+  c->tile = empty;
+  for (uint32_t j = 0; j < MAX_NEST_LOOPS; j++)
+    c->before[j] = c->after[j] = empty;
+  for (uint32_t v = 0; v < n->spec->axis_count; v++) {
+    c->begin[v] = "0";
+    c->end[v] = emit_int(e, n->spec->extents[v]);
+  }
+  return c;
+}
+
+void tile_code_name(TileCode *c, uint32_t at, const char *begin,
+                    const char *end) {
+  buffer_printf(&c->before[at],
+                "const int64_t %s = begin%u, %s = end%u;\n(void)%s;\n", begin,
+                at, end, at, end);
+}
+
 void emit_tiles(Emitter *e, Buffer *out, const Nest *n, const TileCode *code) {
   NestWriter *w = new_writer(e, out, n);
   NestState s = {.code = NEST_BODY};

@@ -138,6 +138,11 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *s,
 /* Appends the code that an index of the axis makes invariant. */
 void nest_append_level(const NestWriter *w, const NestState *s, uint32_t axis);
 
+/* Without code, for the whole of each axis. */
+TileCode *tile_code_new(Emitter *e, const Nest *n);
+/* Declares names for the range of loop `at`. */
+void tile_code_name(TileCode *c, uint32_t at, const char *begin,
+                    const char *end);
 /* Emits a nest with a register tile. */
 void emit_tiles(Emitter *e, Buffer *out, const Nest *n, const TileCode *code);
 /* Emits the nest that packs or tests an operand of a product. */
