@@ -52,9 +52,22 @@ uint32_t nest_find(const Nest *n, uint32_t axis, uint32_t piece) {
   return NO_LOOP;
 }
 
+int64_t nest_fixed_count(const Nest *n, uint32_t at) {
+  uint32_t outer = nest_find(n, n->loops[at].axis, nest_piece(n, at) + 1);
+  return outer != NO_LOOP && n->loops[outer].is_argument ? 0
+                                                         : n->loops[at].count;
+}
+
 uint32_t nest_lanes(const Nest *n) {
   for (uint32_t j = n->loop_count; j-- > 0;)
     if (n->loops[j].run == NEST_LANES)
+      return j;
+  return NO_LOOP;
+}
+
+uint32_t nest_atom(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].run == NEST_ATOM)
       return j;
   return NO_LOOP;
 }
@@ -91,6 +104,15 @@ bool nest_axis_is_flattened(const Nest *n, uint32_t axis) {
   return nest_flattened_loop(n, axis) != NULL;
 }
 
+/* The number of iterations of a flattened loop, if it is a number in the code;
+ * otherwise 0. */
+static int64_t flattened_count(const Nest *n, const NestLoop *l) {
+  uint32_t outer = nest_find(n, l->axis, 0);
+  if (l->count)
+    return outer != NO_LOOP && n->loops[outer].is_argument ? 0 : l->count;
+  return l->step == 1 ? nest_constant_extent(n, l->axis) : 0;
+}
+
 int64_t nest_constant_extent(const Nest *n, uint32_t axis) {
   int64_t all = 1;
   if (axis < n->spec->axis_count)
@@ -98,10 +120,7 @@ int64_t nest_constant_extent(const Nest *n, uint32_t axis) {
                ? n->spec->extents[axis]
                : 0;
   for (uint32_t j = 0; axis == n->flat.axis && j < n->flat.count; j++) {
-    const NestLoop *l = &n->flat.loops[j];
-    int64_t count = l->count       ? l->count
-                    : l->step == 1 ? nest_constant_extent(n, l->axis)
-                                   : 0;
+    int64_t count = flattened_count(n, &n->flat.loops[j]);
     if (count > INT32_MAX / all)
       return 0;
     all *= count;
@@ -143,7 +162,7 @@ bool nest_unrolls_rows(const Nest *n) {
 
 uint32_t nest_accumulator_depth(const Nest *n) {
   uint32_t depth = 0;
-  if (!reduces(n->spec))
+  if (!reduces(n->spec) || nest_atom(n) != NO_LOOP) /* the atom has the sums */
     return n->loop_count;
   while (depth < n->loop_count &&
          (nest_runs_outside(n, depth) ||

@@ -35,16 +35,27 @@ typedef enum NestRun {
   NEST_LANES,  /* the lanes of a vector */
   NEST_BLOCK,  /* one iteration is, or is in, one thread block */
   NEST_THREAD, /* the threads of a block */
+  NEST_ATOM,   /* rows, columns or terms of a register tile */
 } NestRun;
+
+/* An operand of a product: the left one has the rows of its register tiles, the
+ * right one has their columns. */
+typedef enum NestOperand {
+  NEST_LEFT,
+  NEST_RIGHT,
+  NEST_OPERAND_COUNT
+} NestOperand;
 
 /* What happens if the iterations do not fill the last tile. */
 typedef enum NestTail {
-  TAIL_LESS,  /* the inner loop has fewer iterations */
-  TAIL_PEEL,  /* a second loop runs the rest, one inner iteration at a time */
-  TAIL_IF,    /* each tile tests whether it is full */
-  TAIL_MASK,  /* the lanes behind the end are masked */
-  TAIL_CLAMP, /* the last iteration is repeated */
-  TAIL_SHIFT, /* the last tile begins earlier, so that it is full */
+  TAIL_LESS,   /* the inner loop has fewer iterations */
+  TAIL_PEEL,   /* a second loop runs the rest, one inner iteration at a time */
+  TAIL_IF,     /* each tile tests whether it is full */
+  TAIL_MASK,   /* the lanes behind the end are masked */
+  TAIL_CLAMP,  /* the last iteration is repeated */
+  TAIL_SHIFT,  /* the last tile begins earlier, so that it is full */
+  TAIL_SPREAD, /* the last tiles have one iteration less each, if that fills
+                  all tiles; otherwise as TAIL_LESS */
   NEST_TAIL_COUNT
 } NestTail;
 
@@ -54,9 +65,15 @@ typedef struct NestLoop {
   int64_t count; /* iterations of an inner piece in a full tile; 0: outermost */
   NestRun run;
   NestTail tail;         /* of an outer piece; of lanes: LESS or MASK */
+  bool is_argument;      /* the step is an argument of the function, so that
+                            code is the same for all steps */
   bool has_accumulators; /* a reduced piece: each iteration has its own */
-  bool is_run;   /* after each iteration, f32 sums are added to f64 sums */
-  bool polls;    /* each iteration tests for an interrupt first */
+  bool is_run; /* after each iteration, f32 sums are added to f64 sums */
+  bool polls;  /* each iteration tests for an interrupt first */
+  bool packs[NEST_OPERAND_COUNT]; /* each iteration first runs the nest that
+                                     packs this operand for the loops inside */
+  bool finishes; /* after each iteration, the next loop nests run on its
+                    results, if their sums are complete */
   bool shuffles; /* each iteration loads its operands as vectors, and the lanes
                     of the flattened loop are shuffled from them */
 } NestLoop;
@@ -117,12 +134,18 @@ uint32_t nest_find(const Nest *n, uint32_t axis, uint32_t piece);
 uint32_t nest_piece(const Nest *n, uint32_t at);
 /* "i3.1 REASON" for loop `at`, in the arena of the nest. */
 const char *nest_loop_reason(const Nest *n, uint32_t at, const char *reason);
+/* The number of iterations of loop `at` in a full tile, if it is a number in
+ * the code; otherwise 0. */
+int64_t nest_fixed_count(const Nest *n, uint32_t at);
 /* The next loop of the same axis inside of loop `at`, or NO_LOOP. */
 uint32_t nest_inner(const Nest *n, uint32_t at);
 /* The unrolled loop that repeats its last iteration, or NO_LOOP. */
 uint32_t nest_clamped(const Nest *n);
 /* Number of iterations of that loop, which share loads; 0: there is none. */
 uint32_t nest_jammed_rows(const Nest *n);
+/* The first loop of the register tile, whose rows, columns and terms are the
+ * innermost loops, in this order; NO_LOOP: there is none. */
+uint32_t nest_atom(const Nest *n);
 /* The loop over lanes, or NO_LOOP. */
 uint32_t nest_lanes(const Nest *n);
 /* The loop whose vectors are stored interleaved, or NO_LOOP. */
@@ -174,8 +197,9 @@ typedef struct NestStep {
   NestStepKind kind;
   uint32_t piece_count;
   NestPiece pieces[MAX_NEST_LOOPS]; /* the loops that it names */
-  int64_t number;                   /* TILE, RUN: iterations; BIND: lanes */
+  int64_t number;                   /* TILE: iterations; PACK: NestOperand */
   NestTail tail;                    /* TILE, BIND */
+  bool is_argument;                 /* TILE: the number is an argument */
 } NestStep;
 
 void nest_step_add(NestStep *s, uint32_t axis, uint32_t piece);

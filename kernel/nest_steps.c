@@ -39,6 +39,8 @@ static const char *tile(StepContext *c) {
   if (is_jammed && c->at + 1 < n->loop_count &&
       n->loops[c->at + 1].run == NEST_TASK)
     return refuse(c, "has a task inside: only the last task can be tiled");
+  if (c->step->is_argument && c->step->tail != TAIL_LESS)
+    return refuse(c, "has a tile whose size is an argument: its tail is less");
   if (by < 1)
     return refuse(c, "needs a tile of at least one iteration");
   if (by > INT32_MAX / l->step)
@@ -62,11 +64,18 @@ static const char *tile(StepContext *c) {
       nest_constant_extent(n, l->axis) < by * l->step)
     return refuse(c, "has fewer iterations than a tile, or their number is not "
                      "constant: shift needs a full tile: use less or peel");
-  NestLoop inner = {
-      .axis = l->axis, .step = l->step, .count = by, .tail = l->tail};
+  if (c->step->tail == TAIL_SPREAD && by < 2)
+    return refuse(c, "needs a tile of at least two iterations: spread takes "
+                     "one from the last tiles");
+  NestLoop inner = {.axis = l->axis,
+                    .step = l->step,
+                    .count = by,
+                    .tail = l->tail,
+                    .is_argument = l->is_argument};
   l->step *= by;
   l->count = (l->count + by - 1) / by;
   l->tail = c->step->tail;
+  l->is_argument |= c->step->is_argument;
   insert_loop(n, c->at + 1, inner);
   return NULL;
 }
@@ -151,7 +160,7 @@ static int64_t constant_count(const Nest *n, uint32_t at) {
   const NestLoop *l = &n->loops[at];
   int64_t extent = nest_constant_extent(n, l->axis);
   if (l->count || (nest_piece(n, at) && l->tail != TAIL_MASK))
-    return l->count;
+    return nest_fixed_count(n, at);
   return (extent + l->step - 1) / l->step;
 }
 
@@ -214,7 +223,8 @@ static const char *strips(StepContext *c) {
 static const char *lanes(StepContext *c) {
   Nest *n = c->n;
   NestLoop *l = &n->loops[c->at];
-  if (l->run != NEST_SERIAL || !l->count || nest_piece(n, c->at))
+  if (l->run != NEST_SERIAL || !nest_fixed_count(n, c->at) ||
+      nest_piece(n, c->at))
     return refuse(c, "has no constant number of lanes: tile it, and bind the "
                      "innermost piece");
   if (c->step->tail != TAIL_LESS && c->step->tail != TAIL_MASK)
@@ -363,13 +373,54 @@ static const char *transpose(StepContext *c) {
   return NULL;
 }
 
+/* ---- products ---- */
+
+static const char *atom(StepContext *c) {
+  Nest *n = c->n;
+  if (c->step->piece_count != 3)
+    return refuse(c, "belongs to no register tile: name three loops: rows, "
+                     "columns and terms");
+  for (uint32_t j = 0; j < 3; j++) {
+    c->at = nest_find(n, c->step->pieces[j].axis, c->step->pieces[j].piece);
+    NestLoop *l = &n->loops[c->at];
+    if (l->run != NEST_SERIAL)
+      return refuse(c, "is not serial");
+    if (nest_axis_is_reduced(n, l->axis) != (j == 2))
+      return refuse(c, j == 2 ? "is not summed: name rows, columns and terms"
+                              : "is summed: name rows, columns and terms");
+    l->run = NEST_ATOM;
+  }
+  return NULL;
+}
+
+static const char *pack(StepContext *c) {
+  Nest *n = c->n;
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].packs[c->step->number])
+      return refuse(c, "cannot pack this operand: another loop does, or it "
+                       "does already");
+  n->loops[c->at].packs[c->step->number] = true;
+  return NULL;
+}
+
+static const char *finish(StepContext *c) {
+  Nest *n = c->n;
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].finishes)
+      return refuse(c, "cannot finish results: another loop does, or it does "
+                       "already");
+  n->loops[c->at].finishes = true;
+  return NULL;
+}
+
 /* ---- sums ---- */
 
 static const char *parts(StepContext *c) {
   NestLoop *l = &c->n->loops[c->at];
   if (!nest_axis_is_reduced(c->n, l->axis))
     return refuse(c, "is not summed");
-  if (!l->count || l->run == NEST_TASK || l->run == NEST_LANES)
+  if (!nest_fixed_count(c->n, c->at) || l->run == NEST_TASK ||
+      l->run == NEST_LANES)
     return refuse(c, "has no constant number of iterations: tile it");
   if (!is_associative(c->n->spec))
     return refuse(c, "belongs to a loop that also stores each element");
@@ -515,6 +566,9 @@ static const char *set_flag(StepContext *c) {
   case STEP_INTERLEAVE:
   case STEP_SHUFFLE:
   case STEP_TRANSPOSE:
+  case STEP_ATOM:
+  case STEP_PACK:
+  case STEP_FINISH:
   case NEST_STEP_COUNT:
     break;
   }
@@ -564,6 +618,9 @@ static StepFunction *const functions[NEST_STEP_COUNT] = {
     [STEP_INTERLEAVE] = interleave,
     [STEP_SHUFFLE] = shuffle,
     [STEP_TRANSPOSE] = transpose,
+    [STEP_ATOM] = atom,
+    [STEP_PACK] = pack,
+    [STEP_FINISH] = finish,
 };
 
 const char *nest_apply(Nest *n, const NestStep *step) {

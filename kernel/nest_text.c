@@ -19,8 +19,14 @@ static const char *const step_syntax[NEST_STEP_COUNT] = {
 };
 
 static const char *const tail_words[NEST_TAIL_COUNT] = {
-    [TAIL_LESS] = "less", [TAIL_PEEL] = "peel",   [TAIL_IF] = "if",
-    [TAIL_MASK] = "mask", [TAIL_CLAMP] = "clamp", [TAIL_SHIFT] = "shift",
+    [TAIL_LESS] = "less",     [TAIL_PEEL] = "peel",   [TAIL_IF] = "if",
+    [TAIL_MASK] = "mask",     [TAIL_CLAMP] = "clamp", [TAIL_SHIFT] = "shift",
+    [TAIL_SPREAD] = "spread",
+};
+
+static const char *const operand_words[NEST_OPERAND_COUNT] = {
+    [NEST_LEFT] = "left",
+    [NEST_RIGHT] = "right",
 };
 
 /* ---- schedules ---- */
@@ -38,7 +44,10 @@ static void print_step(Buffer *out, const Nest *n, const NestStep *s) {
     print_piece(out, n, s->pieces[j]);
   }
   if (s->kind == STEP_TILE)
-    buffer_printf(out, " %lld", (long long)s->number);
+    buffer_printf(out, " %lld%s", (long long)s->number,
+                  s->is_argument ? " argument" : "");
+  if (s->kind == STEP_PACK)
+    buffer_printf(out, " %s", operand_words[s->number]);
   if (s->tail != TAIL_LESS)
     buffer_printf(out, " %s", tail_words[s->tail]);
 }
@@ -136,6 +145,7 @@ static uint32_t loops_of_step(NestStepKind kind) {
     return 2;
   case STEP_ORDER:
   case STEP_FLATTEN:
+  case STEP_ATOM:
     return NO_LOOP;
   case STEP_TILE:
   case STEP_UNROLL:
@@ -151,6 +161,8 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_INTERLEAVE:
   case STEP_SHUFFLE:
   case STEP_TRANSPOSE:
+  case STEP_PACK:
+  case STEP_FINISH:
   case NEST_STEP_COUNT:
     break;
   }
@@ -167,10 +179,18 @@ static const char *unknown_step(ScheduleParser *p) {
 
 /* The numbers and words of a step after its loops. */
 static bool parse_rest(ScheduleParser *p, NestStep *s) {
-  uint32_t tail;
+  static const char *const argument[] = {"argument"};
+  uint32_t tail, word;
   skip_blanks(p);
   if (s->kind == STEP_TILE && !take_number(p, INT32_MAX, &s->number))
     return false;
+  if (s->kind == STEP_PACK) {
+    bool found = take_word(p, operand_words, NEST_OPERAND_COUNT, &word);
+    s->number = found ? word : 0;
+    if (!found)
+      return false;
+  }
+  s->is_argument = s->kind == STEP_TILE && take_word(p, argument, 1, &word);
   if ((s->kind == STEP_TILE || s->kind == STEP_LANES) &&
       take_word(p, tail_words, NEST_TAIL_COUNT, &tail))
     s->tail = (NestTail)tail;
@@ -245,6 +265,8 @@ static const char *run_word(const NestLoop *l) {
     return " blocks";
   case NEST_THREAD:
     return " threads";
+  case NEST_ATOM:
+    return " atom";
   }
   return "";
 }
@@ -275,8 +297,9 @@ void nest_print_loop(Buffer *out, const Nest *n, uint32_t at) {
   NestPiece piece = {l->axis, nest_piece(n, at)};
   buffer_puts(out, "for ");
   print_piece(out, n, piece);
-  if (l->step > 1)
-    buffer_printf(out, " by %lld", (long long)l->step);
+  if (l->step > 1 || l->is_argument)
+    buffer_printf(out, " by %lld%s", (long long)l->step,
+                  l->is_argument ? " argument" : "");
   if (l->count)
     buffer_printf(out, " times %lld", (long long)l->count);
   buffer_puts(out, run_word(l));
@@ -288,6 +311,11 @@ void nest_print_loop(Buffer *out, const Nest *n, uint32_t at) {
     buffer_puts(out, " poll");
   if (l->shuffles)
     buffer_puts(out, " shuffle");
+  for (uint32_t j = 0; j < NEST_OPERAND_COUNT; j++)
+    if (l->packs[j])
+      buffer_printf(out, " pack %s", operand_words[j]);
+  if (l->finishes)
+    buffer_puts(out, " finish");
   if (has_tail(n, at))
     buffer_printf(out, " %s", tail_words[l->tail]);
 }

@@ -124,6 +124,93 @@ static const char *check_shifted(const Nest *n) {
   return NULL;
 }
 
+/* The inner piece of tiles of two sizes has single iterations. */
+static const char *check_spread(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    uint32_t inner = nest_inner(n, j);
+    bool has_iterations = inner != NO_LOOP && nest_inner(n, inner) == NO_LOOP &&
+                          n->loops[inner].run != NEST_LANES;
+    if (l->tail == TAIL_SPREAD && (l->run != NEST_SERIAL || !has_iterations))
+      return nest_loop_reason(n, j,
+                              "has tail spread: it must be serial, and its "
+                              "inner piece neither tiled nor lanes nor "
+                              "flattened");
+  }
+  return NULL;
+}
+
+/* The axes of the operands of a product.  Returns false if the columns `n_axis`
+ * belong to no operand, or to all. */
+static bool find_operand_axes(const Nest *n, uint32_t n_axis,
+                              uint64_t axes[NEST_OPERAND_COUNT]) {
+  ContractionPattern p;
+  uint32_t m, with_n;
+  if (n_axis >= n->spec->spatial_axes ||
+      !contraction_match_any_size(n->arena, n->spec, &p) ||
+      !contraction_operand_sides(n->spec, &p, n_axis, &m, &with_n) || !with_n)
+    return false;
+  axes[NEST_LEFT] = axes[NEST_RIGHT] = 0;
+  for (uint32_t j = 0; j < p.factor_count; j++)
+    axes[with_n >> j & 1 ? NEST_RIGHT : NEST_LEFT] |= p.op_vars[p.factors[j]];
+  return true;
+}
+
+/* An operand is packed for the rows or columns and the terms of the loops
+ * inside, and for one index of each other axis that it has. */
+static const char *check_packed(const Nest *n, uint32_t at, uint64_t axes) {
+  for (uint32_t j = at + 1; j < nest_atom(n); j++) {
+    uint32_t v = n->loops[j].axis;
+    bool is_of_tile = false;
+    for (uint32_t i = nest_atom(n); i < n->loop_count; i++)
+      is_of_tile |= n->loops[i].axis == v;
+    if (!is_of_tile && axes >> v & 1)
+      return nest_loop_reason(n, j,
+                              "is inside of the loop that packs an operand, "
+                              "which has one index of it: order it outside");
+  }
+  return NULL;
+}
+
+/* Returns true if the rows of a register tile belong to the left operand only.
+ * They may be a flattened loop. */
+static bool has_rows(const Nest *n, uint32_t at, uint64_t right) {
+  uint32_t v = n->loops[at].axis;
+  bool has = !(right >> v & 1);
+  for (uint32_t j = 0; v == n->flat.axis && j < n->flat.count; j++)
+    has &= !(right >> n->flat.loops[j].axis & 1);
+  return has;
+}
+
+static const char *check_atom(const Nest *n) {
+  uint32_t at = nest_atom(n);
+  uint64_t axes[NEST_OPERAND_COUNT];
+  if (at != NO_LOOP && (n->loop_count - at != 3 ||
+                        !nest_axis_is_reduced(n, n->loops[at + 2].axis)))
+    return nest_loop_reason(n, at,
+                            "is in a register tile: order rows, columns and "
+                            "terms innermost, in this order");
+  if (at != NO_LOOP && !find_operand_axes(n, n->loops[at + 1].axis, axes))
+    return nest_loop_reason(n, at + 1,
+                            "is not the axis of the columns of a product");
+  if (at != NO_LOOP && !has_rows(n, at, axes[NEST_RIGHT]))
+    return nest_loop_reason(n, at, "is not the axis of the rows of a product");
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    bool packs = l->packs[NEST_LEFT] || l->packs[NEST_RIGHT];
+    if ((packs || l->finishes) && (at == NO_LOOP || j >= at))
+      return nest_loop_reason(n, j,
+                              "packs or finishes what no register tile inside "
+                              "of it has: write `atom A, B, K` first");
+    for (uint32_t i = 0; i < NEST_OPERAND_COUNT; i++) {
+      const char *error = l->packs[i] ? check_packed(n, j, axes[i]) : NULL;
+      if (error)
+        return error;
+    }
+  }
+  return NULL;
+}
+
 static const char *check_runs(const Nest *n) {
   bool in_task = true, in_block = true;
   for (uint32_t j = 0; j < n->loop_count; j++) {
@@ -136,7 +223,8 @@ static const char *check_runs(const Nest *n) {
     in_task &= l->run == NEST_TASK;
     in_block &= l->run == NEST_BLOCK;
     if (l->run != NEST_SERIAL && l->run != NEST_BLOCK &&
-        !nest_runs_outside(n, j) && !l->count)
+        !(l->run == NEST_ATOM && reduced) && !nest_runs_outside(n, j) &&
+        !nest_fixed_count(n, j))
       return arena_printf(n->arena, "loop %u: not a number of iterations", j);
     if (l->run == NEST_LANES && j + 1 != n->loop_count)
       return arena_printf(n->arena, "loop %u: lanes that are not innermost", j);
@@ -150,7 +238,7 @@ static const char *check_runs(const Nest *n) {
                           "loop %u: a %s that is no serial loop with the "
                           "tail `less`",
                           j, l->is_run ? "run" : "poll");
-    if (nest_indexes_accumulators(n, j) && !l->count)
+    if (nest_indexes_accumulators(n, j) && !nest_fixed_count(n, j))
       return arena_printf(n->arena,
                           "i%u would have an unknown number of sums: tile it",
                           n->names[l->axis]);
@@ -205,6 +293,8 @@ const char *nest_verify(const Nest *n) {
   error = error ? error : check_transposed(n);
   error = error ? error : check_strips(n);
   error = error ? error : check_shifted(n);
+  error = error ? error : check_spread(n);
+  error = error ? error : check_atom(n);
   error = error ? error : check_shuffled(n);
   return error ? error : check_runs(n);
 }

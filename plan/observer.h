@@ -67,10 +67,11 @@ typedef struct PlanObserver {
   bool dry_run; /* run nothing; all values are zeros */
 } PlanObserver;
 
-/* The nests that pack the operands of a matmul; NULL: it is read in place. */
-typedef struct PackingNests {
-  struct Nest *left, *right;
-} PackingNests;
+/* The nests of a matmul: around its register tile, and those that pack its
+ * operands; NULL: it has none, or an operand is read in place. */
+typedef struct GemmNests {
+  struct Nest *tiles, *left, *right;
+} GemmNests;
 
 /* How a backend compiled a group. */
 typedef struct KernelInfo {
@@ -93,12 +94,12 @@ typedef struct KernelInfo {
                                   kernel of the group */
   struct Nest *const *nests; /* by loop of `kernel`, as it is scheduled, in that
                                 arena; NULL in it: not a nest; or NULL */
-  const PackingNests *packing; /* by loop of `kernel`, if it is a matmul; or
-                                  NULL */
-  const char *const *lowered;  /* by loop of `kernel`, if the source was
-                                  requested: its text after lowering; NULL in
-                                  it: not a nest; or NULL */
-  const void *code_id; /* equal for groups with the same code; or NULL */
+  const GemmNests *gemms;    /* by loop of `kernel`, if it is a matmul; or
+                                     NULL */
+  const char *const *lowered; /* by loop of `kernel`, if the source was
+                                 requested: its text after lowering; NULL in
+                                 it: not a nest; or NULL */
+  const void *code_id;        /* equal for groups with the same code; or NULL */
   bool compiled;
   double compile_seconds; /* in this process; 0: the code was in the cache */
   /* Resource usage reported by the compiler; or NULL. */

@@ -276,22 +276,23 @@ static void add_info(const PlanRecorder *recorder, const PlanSummary *p,
                                      machine_peak_rates());
 }
 
-static void put_packing(const PlanRecorder *recorder, const char *operand,
-                        const Nest *n, Buffer *out) {
+static void put_part(const PlanRecorder *recorder, const char *name,
+                     const Nest *n, Buffer *out) {
   if (!n)
     return;
-  buffer_printf(out, "pack the %s operand\n", operand);
+  buffer_printf(out, "%s\n", name);
   nest_print(out, nest_after(n, recorder->shown.steps));
 }
 
-/* A matmul, with the nests that pack its operands. */
+/* A matmul, with its nest and those that pack its operands. */
 static void put_gemm(const PlanRecorder *recorder, const KernelInfo *info,
                      uint32_t at, Buffer *out) {
   buffer_puts(out, "by gemm\n");
-  if (recorder->shown.stage != PLAN_NESTS || !info->packing)
+  if (recorder->shown.stage != PLAN_NESTS || !info->gemms)
     return;
-  put_packing(recorder, "left", info->packing[at].left, out);
-  put_packing(recorder, "right", info->packing[at].right, out);
+  put_part(recorder, "tiles", info->gemms[at].tiles, out);
+  put_part(recorder, "pack the left operand", info->gemms[at].left, out);
+  put_part(recorder, "pack the right operand", info->gemms[at].right, out);
 }
 
 /* The loop nest as text at the recorded stage. */
@@ -366,7 +367,7 @@ static PlanKernel kernel_of(const PlanRecorder *recorder, const PlanSummary *p,
   k.stage_text = stage_text(recorder, arena, c, &k.info);
   k.info.kernel = NULL;
   k.info.nests = NULL;
-  k.info.packing = NULL;
+  k.info.gemms = NULL;
   k.info.lowered = NULL;
   add_values(recorder, p, arena, &k, c);
   for (uint32_t j = 0; j < c->remarks->blockers.len; j++) {

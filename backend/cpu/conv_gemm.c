@@ -188,36 +188,35 @@ static void emit_panel_pack(const GemmTiling *t, const char *id, Buffer *out) {
   buffer_puts(out, "}\n");
 }
 
-/* Loop order: panel, block of terms, block of rows. */
+/* Positions are copied panel by panel, for each block of terms. */
 static void emit_panel_loops(Emitter *e, const GemmTiling *t,
                              uint32_t loop_index, Buffer *task_code,
                              Buffer *out) {
-  const char *id = gemm_suffix(e, loop_index);
-  const char *kc = emit_int(e, t->kc), *mc = emit_int(e, t->mc);
-  const char *depth = emit_int(e, t->depth),
+  const char *id = gemm_suffix(e, loop_index),
              *rows = gemm_row_arguments(e, t, "x0");
-  buffer_printf(out,
-                "for (int64_t y = 0; y < places; y += NR%s)\n"
-                "for (int64_t k0 = 0; k0 < %s || k0 == 0; k0 += %s) {\n"
-                "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
-                id, depth, kc, kc, depth, kc, depth);
-  emit_panel_pack(t, id, out);
-  buffer_printf(out,
-                "const int64_t vectors = (places - y + W - 1) / W;\n"
-                "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
-                "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n",
-                mc, mc, mc);
-  if (t->a.packing != OPERAND_UNPACKED)
-    gemm_pack_a(e, t, task_code, out);
-  buffer_printf(out,
-                "for (int64_t x = x0; x < x1; x += MR%s)\n"
+  TileCode *c = tile_code_new(e, t->nest);
+  uint32_t tile = nest_atom(t->nest) - 1, blocks = tile - 1, terms = tile - 2,
+           panels = tile - 3;
+  c->may_be_empty = true;
+  c->begin[t->m_axis] = "m0", c->end[t->m_axis] = "m1";
+  c->end[t->n_axis] = "places";
+  tile_code_name(c, panels, "y", "past");
+  tile_code_name(c, terms, "k0", "k1");
+  emit_panel_pack(t, id, &c->before[terms]);
+  buffer_puts(&c->before[terms],
+              "const int64_t vectors = (places - y + W - 1) / W;\n");
+  tile_code_name(c, blocks, "x0", "x1");
+  if (t->nest->loops[blocks].packs[NEST_LEFT])
+    gemm_pack_a(e, t, task_code, &c->before[blocks]);
+  buffer_printf(&c->tile,
+                "const int64_t x = begin%u;\n"
                 "if (x + MR%s <= x1)\n"
                 "part%s(%s, panel, k1 - k0,\n"
                 "c + (x - m0) * ldc + y, ldc, k0 != 0, vectors);\nelse\n"
                 "edge%s(%s,\npanel, NR%s, k1 - k0,\n"
-                "c + (x - m0) * ldc + y, ldc, k0 != 0, x1 - x, NR%s);\n"
-                "}\n}\n",
-                id, id, id, rows, id, rows, id, id);
+                "c + (x - m0) * ldc + y, ldc, k0 != 0, x1 - x, NR%s);\n",
+                tile, id, id, rows, id, rows, id, id);
+  emit_tiles(e, out, t->nest, c);
 }
 
 /* ---- vectors along output channels ---- */
@@ -389,56 +388,67 @@ static const char *tile_call(Emitter *e, const GemmTiling *t, const char *id,
                 pitch, id, id);
 }
 
-/* The smallest tile that covers the rest of an image row. */
+/* The smallest tile that covers the rest of an image row, unless it is a full
+ * one. */
 static void emit_short_tiles(Emitter *e, const GemmTiling *t, const char *id,
                              const char *pitch, Buffer *out) {
-  buffer_puts(out, "for (int64_t z = 0, done; z < hi - lo; z += done) {\n"
-                   "const int64_t left = hi - lo - z;\n");
   for (uint32_t part = 1; part < SHORT_TILE_STEPS; part++) {
     uint32_t rows = gemm_short_tile_rows(t, part);
     const char *name = format(e, "short%s_of%u", id, rows);
-    buffer_printf(out, "if (left <= %u) {\ndone = %u;\n%s);\n} else ", rows,
-                  rows, tile_call(e, t, id, name, pitch));
+    buffer_printf(out, "if (past - z <= %u) {\n%s);\n} else ", rows,
+                  tile_call(e, t, id, name, pitch));
   }
-  buffer_printf(out, "{\ndone = MR%s;\n", id);
 }
 
-/* Loop order: panel of a, block of terms. */
+/* A tile at position z of an image row. */
+static void emit_position_tile(Emitter *e, const GemmTiling *t, const char *id,
+                               const char *pitch, uint32_t at, Buffer *out) {
+  buffer_printf(out, "const int64_t z = begin%u, past = end%u;\n(void)past;\n",
+                at, at);
+  if (t->has_short_tiles)
+    emit_short_tiles(e, t, id, pitch, out);
+  if (t->prefetch_a)
+    buffer_printf(out,
+                  "if (ahead-- > 0) {\n%s, each%s, b);\nb += hop;\n"
+                  "} else ",
+                  tile_call(e, t, id, format(e, "far%s", id), pitch),
+                  t->window->padding.group_terms ? "" : ", apart");
+  buffer_printf(out, "{\n%s);\n}\n",
+                tile_call(e, t, id, format(e, "tile%s", id), pitch));
+}
+
+/* Panels of output channels, and image rows for each block of terms. */
 static void emit_channel_vectorized(Emitter *e, const GemmTiling *t,
                                     uint32_t loop_index, Buffer *task_code,
                                     const Buffer *epilogue, Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
   const ConvWindow *w = t->window;
-  const char *kc = emit_int(e, t->kc), *depth = emit_int(e, t->depth);
   const char *pitch = emit_int(e, e->cpu->schedule->row_pitch);
+  TileCode *c = tile_code_new(e, t->nest);
+  uint32_t tile = nest_atom(t->nest) - 1, lines = tile - 1,
+           terms = lines - w->has_rows, panels = terms - 1;
+  Buffer *line = &c->before[lines];
   buffer_printf(
-      out,
-      "const int64_t lines = %s;\nconst int64_t places = lines * %s;\n"
-      "for (int64_t first = m0; first < m1; first += NR%s) {\n"
-      "const int64_t next = first + NR%s < m1 ? first + NR%s : m1;\n"
-      "for (int64_t from = 0; from < %s || from == 0; from += %s) {\n"
-      "const int64_t to = from + %s < %s ? from + %s : %s;\n",
-      w->has_rows ? "below - above" : "1", pitch, id, id, id, depth, kc, kc,
-      depth, kc, depth);
-  emit_weight_panel(e, t, loop_index, task_code, out);
-  buffer_puts(out, "for (int64_t line = 0; line < lines; line++) {\n");
+      out, "const int64_t lines = %s;\nconst int64_t places = lines * %s;\n",
+      w->has_rows ? "below - above" : "1", pitch);
+  c->may_be_empty = true;
+  c->begin[t->m_axis] = "m0", c->end[t->m_axis] = "m1";
+  c->end[t->n_axis] = "hi - lo";
+  tile_code_name(c, panels, "first", "next");
+  tile_code_name(c, terms, "from", "to");
+  emit_weight_panel(e, t, loop_index, task_code, &c->before[terms]);
+  if (w->has_rows) {
+    uint32_t axis = t->nest->loops[lines].axis;
+    c->end[axis] = "lines";
+    buffer_printf(line, "const int64_t line = i%u;\n", axis);
+  } else {
+    buffer_puts(line, "const int64_t line = 0;\n");
+  }
   if (w->padding.group_terms)
-    emit_row_taps(e, w, out);
-  if (t->has_short_tiles)
-    emit_short_tiles(e, t, id, pitch, out);
-  else
-    buffer_printf(out, "for (int64_t z = 0; z < hi - lo; z += MR%s) {\n", id);
-  if (t->prefetch_a)
-    buffer_printf(out,
-                  "if (ahead-- > 0) {\n%s, each%s, b);\nb += hop;\n"
-                  "} else {\n",
-                  tile_call(e, t, id, format(e, "far%s", id), pitch),
-                  w->padding.group_terms ? "" : ", apart");
-  buffer_printf(out, "%s);\n%s}\n%s}\n}\n",
-                tile_call(e, t, id, format(e, "tile%s", id), pitch),
-                t->prefetch_a ? "}\n" : "", t->has_short_tiles ? "}\n" : "");
-  emit_transpose_and_epilogue(e, t, id, epilogue, out);
-  buffer_puts(out, "}\n");
+    emit_row_taps(e, w, line);
+  emit_position_tile(e, t, id, pitch, tile, &c->tile);
+  emit_transpose_and_epilogue(e, t, id, epilogue, &c->after[panels]);
+  emit_tiles(e, out, t->nest, c);
 }
 
 /* ---- entry point ---- */
@@ -491,6 +501,10 @@ void emit_conv_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
   const GemmTiling *t = &e->cpu->schedule->gemm_tilings->by_loop[loop_index];
   const ConvWindow *w = t->window;
   Buffer task_code = {.arena = e->arena}, body = task_code, inner = task_code;
+  if (!t->nest) {
+    e->failed = true;
+    return;
+  }
   uint32_t last = w->copy_loop->spatial_axes - 1;
   emit_tap_offsets(e, &e->function.head, w, t->depth);
   emit_scratch_buffers(e, t, &body);

@@ -174,14 +174,12 @@ static void count_all_accesses(const Kernel *k, const Schedule *s, Arena *arena,
                              k->vectorize_outer, arena, about);
 }
 
-/* The nests that pack the operands of each matmul. */
-static PackingNests *packing_nests(const Kernel *k, const Schedule *s,
-                                   Arena *arena) {
-  PackingNests *to = NEW_ARRAY(arena, PackingNests, k->loops.len);
+static GemmNests *gemm_nests(const Kernel *k, const Schedule *s, Arena *arena) {
+  GemmNests *to = NEW_ARRAY(arena, GemmNests, k->loops.len);
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const GemmTiling *t = s->gemm_tilings ? &s->gemm_tilings->by_loop[j] : NULL;
-    to[j] = t && t->is_gemm ? (PackingNests){t->a.nest, t->b.nest}
-                            : (PackingNests){NULL, NULL};
+    to[j] = t && t->is_gemm ? (GemmNests){t->nest, t->a.nest, t->b.nest}
+                            : (GemmNests){NULL, NULL, NULL};
   }
   return to;
 }
@@ -208,7 +206,7 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->tiling = describe_gemm_tiles(k, &s, arena);
   about->kernel = k;
   about->nests = s.nests;
-  about->packing = packing_nests(k, &s, arena);
+  about->gemms = gemm_nests(k, &s, arena);
   about->schedule = schedule_entry(arena, c, k, &s);
   count_all_accesses(k, &s, arena, about);
   cost_count(k, &s, machine_core_rates(), &about->counts);

@@ -3,8 +3,10 @@
 #include "backend/cpu/gemm.h"
 
 #include "backend/cpu/micro_kernel.h"
+#include "backend/cpu/nest_writer.h"
 #include "backend/cpu/prepack.h"
 #include "machine/limits/cpu.h"
+#include "support/arena.h"
 
 #include <string.h>
 
@@ -319,18 +321,6 @@ static void emit_edge_kernel(Emitter *e, const GemmTiling *t,
                 name);
 }
 
-/* A function for the number of remainder rows that use tiles of one row
- * less. */
-static void emit_short_row_count(const GemmTiling *t, const char *id,
-                                 Buffer *out) {
-  if (t->has_mr_minus_one)
-    buffer_printf(out,
-                  "INLINE int64_t less%s(int64_t rows) {\n"
-                  "const int64_t count = (MR%s - rows %% MR%s) %% MR%s;\n"
-                  "return count * LEAST%s <= rows ? count * LEAST%s : 0;\n}\n",
-                  id, id, id, id, id, id);
-}
-
 /* Tiles for both ends of an image row. */
 static void emit_border_kernels(Emitter *e, const GemmTiling *t,
                                 uint32_t loop_index, Buffer *out) {
@@ -375,7 +365,6 @@ static void emit_loop_kernels(Emitter *e, const GemmTiling *t,
   if (t->has_mr_minus_one && t->last_panel_vectors)
     emit_micro_kernel(e, t, loop_index, last, out);
   emit_edge_kernel(e, t, loop_index, out);
-  emit_short_row_count(t, id, out);
   if (t->window)
     emit_conv_tile_dispatch(e, t, loop_index, out);
 }
@@ -488,13 +477,17 @@ static uint32_t open_batch_loops(Emitter *e, const GemmTiling *t,
   return count;
 }
 
+/* Declares the rows m0 .. m1 - 1.  code: the ranges of rows and columns. */
 static void emit_mn_ranges(Emitter *e, const GemmTiling *t, uint32_t loop_index,
-                           Buffer *out) {
+                           TileCode *code, Buffer *out) {
   const LoopNest *loop = e->kernel->loops.at[loop_index];
   const char *n_axis = emit_int(e, loop->extents[t->n_axis]),
              *id = gemm_suffix(e, loop_index);
   bool tile = e->cpu->schedule->task_kind == TASK_TILE,
        is_trimmed = loop_is_trimmed(loop, t->n_axis);
+  code->begin[t->m_axis] = "m0", code->end[t->m_axis] = "m1";
+  code->begin[t->n_axis] = tile ? "lo" : "0";
+  code->end[t->n_axis] = tile ? "hi" : n_axis;
   if (!loop->accumulated_axes)
     buffer_printf(out, "const int64_t m0 = %s, m1 = %s;\n", tile ? "top" : "lo",
                   tile ? "bottom" : "hi");
@@ -504,27 +497,22 @@ static void emit_mn_ranges(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   else
     buffer_printf(out, "const int64_t m0 = 0, m1 = %s;\n",
                   emit_int(e, loop->extents[t->m_axis]));
-  if (is_trimmed) /* whole panels */
-    buffer_printf(out,
-                  "const int64_t left = from%u / NR%s * NR%s;\n"
-                  "const int64_t right = (to%u + NR%s - 1) / NR%s * NR%s;\n",
-                  loop_index, id, id, loop_index, id, id, id);
   if (tile || t->hoists_packing)
-    buffer_printf(out, "{\nconst int64_t n0 = %s, n1 = %s;\n",
-                  tile ? "lo" : "0", tile ? "hi" : n_axis);
-  else if (is_trimmed)
-    buffer_printf(out,
-                  "const int64_t stop = right < %s ? right : %s;\n"
-                  "for (int64_t n0 = left; n0 < stop; n0 += %s) {\n"
-                  "const int64_t n1 = n0 + %s < stop ? n0 + %s : stop;\n",
-                  n_axis, n_axis, emit_int(e, t->nc), emit_int(e, t->nc),
-                  emit_int(e, t->nc));
-  else
-    buffer_printf(out,
-                  "for (int64_t n0 = 0; n0 < %s; n0 += %s) {\n"
-                  "const int64_t n1 = n0 + %s < %s ? n0 + %s : %s;\n",
-                  n_axis, emit_int(e, t->nc), emit_int(e, t->nc), n_axis,
-                  emit_int(e, t->nc), n_axis);
+    buffer_printf(out, "const int64_t n0 = %s, n1 = %s;\n",
+                  code->begin[t->n_axis], code->end[t->n_axis]);
+  if (!is_trimmed)
+    return;
+  /* whole panels */
+  buffer_printf(out,
+                "const int64_t left = from%u / NR%s * NR%s;\n"
+                "const int64_t right = (to%u + NR%s - 1) / NR%s * NR%s;\n",
+                loop_index, id, id, loop_index, id, id, id);
+  code->begin[t->n_axis] = "left", code->end[t->n_axis] = "right";
+  if (!t->hoists_packing) {
+    buffer_printf(out, "const int64_t stop = right < %s ? right : %s;\n",
+                  n_axis, n_axis);
+    code->end[t->n_axis] = "stop";
+  }
 }
 
 static int64_t panel_elements(Emitter *e, const GemmTiling *t) {
@@ -562,15 +550,11 @@ void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
   buffer_puts(out, "}\n");
 }
 
-/* An empty reduction also stores a result, so that its loop runs once.
+/* An empty reduction also stores a result, so that its loops run once.
  * Trimming a constant extent leaves at least one term. */
-static const char *at_least_once(Emitter *e, uint32_t loop_index, const char *k,
-                                 const char *start) {
-  const LoopNest *loop = e->kernel->loops.at[loop_index];
-  bool is_nonempty =
-      loop_is_trimmed(loop, loop->spatial_axes) &&
-      extent_is_static(loop->graph, loop->extents[loop->spatial_axes]);
-  return is_nonempty ? "" : format(e, " || %s == %s", k, start);
+static bool may_be_empty(const LoopNest *loop) {
+  return !loop_is_trimmed(loop, loop->spatial_axes) ||
+         !extent_is_static(loop->graph, loop->extents[loop->spatial_axes]);
 }
 
 typedef struct TermRange { /* the terms from .. to - 1 that remain after
@@ -589,74 +573,6 @@ static TermRange term_range(Emitter *e, const GemmTiling *t,
     return (TermRange){format(e, "from%u", loop_index),
                        format(e, "to%u", loop_index)};
   return (TermRange){"0", emit_int(e, t->depth)};
-}
-
-/* Tiles of rows x0 .. x1 - 1; from row `whole` on they have one row less.  If
- * the batch is merged, each of these is a row for each batch element. */
-static void emit_macro_kernel(Emitter *e, const GemmTiling *t,
-                              uint32_t loop_index, const char *left,
-                              const char *right, const char *panel,
-                              const char *accumulate, Buffer *out) {
-  const char *id = gemm_suffix(e, loop_index),
-             *rows = gemm_row_arguments(e, t, "row0"),
-             *of_each = gemm_merges_batch(t)
-                            ? format(e, " * %s", emit_int(e, t->batch_rows))
-                            : "";
-  const char *arguments = format(
-      e, "(%s,\n%s, k1 - k0,\nc + (x - %s%s) * ldc + (y - n0), ldc, %s", rows,
-      panel, t->epilogue_per_block ? "x0" : "m0", of_each, accumulate);
-  buffer_printf(out, "const int64_t row0 = x0%s, row1 = x1%s;\n", of_each,
-                of_each);
-  if (t->has_mr_minus_one)
-    buffer_printf(out, "const int64_t whole = row1 - less%s(row1 - row0);\n",
-                  id);
-  buffer_printf(out,
-                "for (int64_t y = %s; y < %s; y += NR%s)\n"
-                "for (int64_t x = row0, rows; x < row1; x += rows) {\n"
-                "rows = %sx + MR%s <= row1 ? MR%s : row1 - x;\n"
-                "if (rows == MR%s && y + NR%s <= n1)\n"
-                "tile%s%s);\nelse\n"
-                "edge%s%s,\nrows, n1 - y < NR%s ? n1 - y : NR%s);\n}\n}\n",
-                left, right, id,
-                t->has_mr_minus_one ? format(e, "x >= whole ? LEAST%s : ", id)
-                                    : "",
-                id, id, id, id, id, arguments, id, arguments, id, id);
-}
-
-/* Tiles of rows m0 .. m1 - 1, terms from .. to - 1. */
-static void emit_mc_kc_loops(Emitter *e, const GemmTiling *t,
-                             uint32_t loop_index, Buffer *task_code,
-                             Buffer *out, const Buffer *epilogue,
-                             const TermRange *terms, const char *panel) {
-  const LoopNest *loop = e->kernel->loops.at[loop_index];
-  const char *start = terms->from, *depth = terms->to;
-  bool trims_columns = t->hoists_packing && loop_is_trimmed(loop, t->n_axis);
-  const char *left = trims_columns ? "left" : "n0",
-             *right = trims_columns ? "right" : "n1";
-  bool is_trimmed =
-      t->hoists_packing && loop_is_trimmed(loop, loop->spatial_axes);
-  bool carried = loop->outputs.at[0].updates || loop->accumulated_axes;
-  const char *accumulate = carried ? "1" : format(e, "k0 != %s", start);
-  const char *kc = emit_int(e, t->kc), *mc = emit_int(e, t->mc);
-  buffer_printf(out,
-                "for (int64_t x0 = m0; x0 < m1; x0 += %s) {\n"
-                "const int64_t x1 = x0 + %s < m1 ? x0 + %s : m1;\n"
-                "for (int64_t k0 = %s; k0 < %s%s; k0 += %s) {\n"
-                "const int64_t k1 = k0 + %s < %s ? k0 + %s : %s;\n",
-                mc, mc, mc, is_trimmed ? start : "from",
-                is_trimmed ? depth : "to",
-                at_least_once(e, loop_index, "k0", "from"), kc, kc,
-                is_trimmed ? depth : "to", kc, is_trimmed ? depth : "to");
-  if (t->a.packing != OPERAND_UNPACKED &&
-      t->a.packing != OPERAND_UNPACKED_COLUMNS)
-    gemm_pack_a(e, t, task_code, out);
-  emit_macro_kernel(e, t, loop_index, left, right, panel, accumulate, out);
-  if (epilogue) {
-    buffer_printf(out, "if (to < %s)\ncontinue;\n", depth);
-    buffer_puts(out, "const int64_t y0 = x0, y1 = x1;\n(void)y0, (void)y1;\n");
-    emit_append(out, epilogue);
-  }
-  buffer_puts(out, "}\n");
 }
 
 /* Arguments for the panel of column y. prepacked_index: of b, or NULL. */
@@ -711,57 +627,151 @@ static void emit_b_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                   e->cpu->hoisted_panels[loop_index]);
 }
 
-/* Opens the loop over the terms whose panels are packed together. */
-static void emit_pack_kc_loop(Emitter *e, const GemmTiling *t,
-                              uint32_t loop_index, const TermRange *terms,
-                              Buffer *out) {
-  const char *start = terms->from, *depth = terms->to;
-  if (t->hoists_packing)
-    buffer_printf(out, "{\nconst int64_t from = 0, to = %s;\n",
-                  emit_int(e, t->depth));
-  else if (t->b.packing == OPERAND_UNPACKED && !t->shares_panels)
-    buffer_printf(out, "{\nconst int64_t from = %s, to = %s;\n", start, depth);
-  else
-    buffer_printf(out,
-                  "for (int64_t from = %s; from < %s%s; from += %s) {\n"
-                  "const int64_t to = from + %s < %s ? from + %s : %s;\n",
-                  start, depth, at_least_once(e, loop_index, "from", start),
-                  emit_int(e, t->pack_kc), emit_int(e, t->pack_kc), depth,
-                  emit_int(e, t->pack_kc), depth);
-}
+/* ---- the nest ---- */
 
-/* The code of a matmul, from the outside in. */
+/* The code of a matmul. */
 typedef struct GemmCode {
-  Buffer task;   /* what the axes outside of the matmul determine */
-  Buffer ranges; /* ranges of rows and columns */
-  Buffer panels; /* loop over packed terms, and packing of b */
-  Buffer point;  /* what the batch axes determine */
-  Buffer tiles;  /* left operand, result, loops over tiles */
+  Emitter *e;
+  const GemmTiling *t;
+  uint32_t loop_index;
+  const uint32_t *prepacked_index; /* of b; NULL: it is not prepacked */
+  TermRange range;
+  /* Loops of the nest: the first one of each axis, the panels of b, and the
+   * rows of its tiles. */
+  uint32_t columns, terms, rows, panel, tile;
+  TileCode *loops;
+  Buffer head;     /* before the loops */
+  Buffer task;     /* what the axes outside of the matmul determine */
+  Buffer ranges;   /* ranges of rows and columns */
+  Buffer point;    /* what the batch axes determine */
+  Buffer operands; /* addresses, if an operand is read in place */
 } GemmCode;
 
-/* Puts the loops over the batch axes around everything, or around what follows
- * the packing of b. */
-static void emit_loops_around_tiles(Emitter *e, const GemmTiling *t,
-                                    uint32_t loop_index, const GemmCode *code,
-                                    Buffer *out) {
-  uint32_t batch_loops = 0;
-  buffer_puts(out, "{\n");
-  if (!t->shares_panels)
-    batch_loops = open_batch_loops(e, t, loop_index, out);
-  emit_append(out, &code->task);
-  if (!t->shares_panels)
-    emit_append(out, &code->point);
-  emit_append(out, &code->ranges);
-  emit_append(out, &code->panels);
-  if (t->shares_panels && !gemm_merges_batch(t))
-    batch_loops = open_batch_loops(e, t, loop_index, out);
-  if (t->shares_panels)
-    emit_append(out, &code->point);
-  emit_append(out, &code->tiles);
-  buffer_puts(out, "}\n}\n");
-  while (batch_loops--)
-    buffer_puts(out, "}\n");
+/* The first loop of an axis in a task. */
+static uint32_t first_loop(const Nest *n, uint32_t axis) {
+  uint32_t at = 0;
+  while (nest_runs_outside(n, at) || n->loops[at].axis != axis)
+    at++;
+  return at;
+}
+
+/* The code before loop `at`. */
+static Buffer *code_before(GemmCode *c, uint32_t at) {
+  return at && !nest_runs_outside(c->t->nest, at - 1)
+             ? &c->loops->before[at - 1]
+             : &c->head;
+}
+
+/* Names the columns and terms for which b is packed, and packs it. */
+static void emit_blocks(GemmCode *c) {
+  Emitter *e = c->e;
+  const GemmTiling *t = c->t;
+  Buffer *out = &c->loops->before[c->terms];
+  if (c->columns < c->rows)
+    tile_code_name(c->loops, c->columns, "n0", "n1");
+  if (c->terms < c->rows)
+    tile_code_name(c->loops, c->terms, "from", "to");
+  else
+    buffer_printf(&c->ranges, "const int64_t from = %s, to = %s;\n",
+                  t->hoists_packing ? "0" : c->range.from,
+                  t->hoists_packing ? emit_int(e, t->depth) : c->range.to);
+  if (!t->nest->loops[c->terms].packs[NEST_RIGHT])
+    return;
+  if (c->prepacked_index)
+    emit_prepacked_panels(e, c->loop_index, *c->prepacked_index, out);
+  else
+    gemm_pack_b(e, t, &t->b, t->n_axis, &c->task, out);
+}
+
+/* Names the rows of a block, and places what runs on its results. */
+static void emit_row_blocks(GemmCode *c, const Buffer *epilogue) {
+  const GemmTiling *t = c->t;
+  const char *of_each =
+      gemm_merges_batch(t)
+          ? format(c->e, " * %s", emit_int(c->e, t->batch_rows))
+          : "";
+  uint32_t axis = t->nest->loops[c->tile].axis;
+  Buffer *out = &c->loops->after[c->rows];
+  tile_code_name(c->loops, c->rows, "x0", "x1");
+  buffer_printf(&c->loops->before[c->rows],
+                "const int64_t row0 = x0%s, row1 = x1%s;\n(void)row1;\n",
+                of_each, of_each);
+  if (axis == t->nest->flat.axis) {
+    c->loops->begin[axis] = "row0";
+    c->loops->end[axis] = "row1";
+  }
+  if (!epilogue)
+    return;
+  buffer_printf(out,
+                "if (to >= %s) {\nconst int64_t y0 = x0, y1 = x1;\n"
+                "(void)y0, (void)y1;\n",
+                c->range.to);
+  emit_append(out, epilogue);
   buffer_puts(out, "}\n");
+}
+
+/* One tile.  If the batch is merged, x counts the rows of all its matmuls. */
+static void emit_tile(GemmCode *c) {
+  Emitter *e = c->e;
+  const GemmTiling *t = c->t;
+  const LoopNest *loop = e->kernel->loops.at[c->loop_index];
+  bool carried = loop->outputs.at[0].updates || loop->accumulated_axes;
+  const char *id = gemm_suffix(e, c->loop_index), *first_row = "m0";
+  if (t->epilogue_per_block)
+    first_row = "row0";
+  else if (gemm_merges_batch(t))
+    first_row = format(e, "m0 * %s", emit_int(e, t->batch_rows));
+  const char *arguments =
+      format(e, "(%s,\n%s, k1 - k0,\nc + (x - %s) * ldc + (y - n0), ldc, %s",
+             gemm_row_arguments(e, t, "row0"),
+             panel_arguments(e, t, c->loop_index, c->prepacked_index),
+             first_row, carried ? "1" : format(e, "k0 != %s", c->range.from));
+  buffer_printf(&c->loops->tile,
+                "const int64_t y = begin%u, x = begin%u, rows = end%u - x;\n"
+                "if (rows == MR%s && y + NR%s <= n1)\n"
+                "tile%s%s);\nelse\n"
+                "edge%s%s,\nrows, n1 - y < NR%s ? n1 - y : NR%s);\n",
+                c->panel, c->tile, c->tile, id, id, id, arguments, id,
+                arguments, id, id);
+}
+
+/* Places what the loops do not change. */
+static void emit_invariants(GemmCode *c) {
+  bool shares = c->t->shares_panels;
+  uint32_t first = c->columns < c->terms ? c->columns : c->terms;
+  Buffer *inner = code_before(c, c->rows), *top = shares ? &c->head
+                                                  : first < c->rows
+                                                      ? code_before(c, first)
+                                                      : inner;
+  emit_append(top, &c->task);
+  if (!shares)
+    emit_append(top, &c->point);
+  emit_append(top, &c->ranges);
+  if (shares)
+    emit_append(inner, &c->point);
+  emit_append(inner, &c->operands);
+}
+
+static GemmCode *new_code(Emitter *e, uint32_t loop_index) {
+  GemmCode *c = NEW(e->arena, GemmCode);
+  const GemmTiling *t = tiling_of(e, loop_index);
+  const Nest *n = t->nest;
+  uint32_t terms = n->spec->spatial_axes;
+  const Buffer empty = {.arena = e->arena};
+  c->e = e;
+  c->t = t;
+  c->loop_index = loop_index;
+  c->range = term_range(e, t, loop_index);
+  c->columns = first_loop(n, t->n_axis);
+  c->terms = first_loop(n, terms);
+  c->rows = first_loop(n, t->m_axis);
+  c->tile = nest_atom(n) - 1;
+  c->panel = nest_atom(n) - 2;
+  c->head = c->task = c->ranges = c->point = c->operands = empty;
+  c->loops = tile_code_new(e, n);
+  c->loops->begin[terms] = c->range.from;
+  c->loops->end[terms] = c->range.to;
+  return c;
 }
 
 void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
@@ -771,29 +781,35 @@ void emit_gemm(Emitter *e, Buffer *out, uint32_t loop_index,
     emit_conv_gemm(e, out, loop_index, epilogue);
     return;
   }
-  const TermRange terms = term_range(e, t, loop_index);
-  const Buffer empty = {.arena = e->arena};
-  GemmCode code = {empty, empty, empty, empty, empty};
-  bool plain_b = t->b.packing == OPERAND_UNPACKED;
-  uint32_t index;
-  const uint32_t *prepacked_index =
-      prepack_begin(e, t, &t->b, t->n_axis, loop_index, &index) ? &index : NULL;
-  gemm_left_operand(e, t, &code.point, &code.ranges, &code.tiles);
-  if (plain_b)
-    gemm_unpacked_operand(e, t, &t->b, loop_term_axis(t->b.loop), &code.task,
-                          &code.tiles);
+  if (!t->nest) {
+    e->failed = true;
+    return;
+  }
+  GemmCode *c = new_code(e, loop_index);
+  const LoopNest *loop = e->kernel->loops.at[loop_index];
+  uint32_t k0 = nest_atom(t->nest) - 3, index;
+  if (prepack_begin(e, t, &t->b, t->n_axis, loop_index, &index))
+    c->prepacked_index = &index;
+  c->loops->may_be_empty = may_be_empty(loop);
+  gemm_left_operand(e, t, &c->point, &c->ranges, &c->operands);
+  if (t->b.packing == OPERAND_UNPACKED)
+    gemm_unpacked_operand(e, t, &t->b, loop_term_axis(t->b.loop), &c->task,
+                          &c->operands);
   else
-    emit_b_pointer(e, t, loop_index, prepacked_index, &code.ranges);
-  emit_mn_ranges(e, t, loop_index, &code.ranges);
-  emit_c_pointer(e, t, loop_index, &code.point, &code.tiles);
-  emit_pack_kc_loop(e, t, loop_index, &terms, &code.panels);
-  if (prepacked_index && !t->hoists_packing && !plain_b)
-    emit_prepacked_panels(e, loop_index, index, &code.panels);
-  else if (!plain_b && !t->hoists_packing)
-    gemm_pack_b(e, t, &t->b, t->n_axis, &code.task, &code.panels);
-  emit_mc_kc_loops(e, t, loop_index, &code.point, &code.tiles, epilogue, &terms,
-                   panel_arguments(e, t, loop_index, prepacked_index));
-  emit_loops_around_tiles(e, t, loop_index, &code, out);
+    emit_b_pointer(e, t, loop_index, c->prepacked_index, &c->ranges);
+  emit_mn_ranges(e, t, loop_index, c->loops, &c->ranges);
+  emit_c_pointer(e, t, loop_index, &c->point, &c->operands);
+  emit_blocks(c);
+  emit_row_blocks(c, epilogue);
+  tile_code_name(c->loops, k0, "k0", "k1");
+  if (t->nest->loops[k0].packs[NEST_LEFT])
+    gemm_pack_a(e, t, &c->point, &c->loops->before[k0]);
+  emit_tile(c);
+  emit_invariants(c);
+  buffer_puts(out, "{\n");
+  emit_append(out, &c->head);
+  emit_tiles(e, out, t->nest, c->loops);
+  buffer_puts(out, "}\n");
 }
 
 /* ---- results that accumulate along the rows ---- */

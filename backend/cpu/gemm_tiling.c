@@ -778,6 +778,8 @@ static void choose_all_packing(const GemmChooser *c) {
       GemmTiling *t = &c->s->gemm_tilings->by_loop[j];
       choose_prepacking(c, c->k->loops.at[j], t);
       gemm_pack_choose(c->k, c->s, t);
+      t->nest = gemm_nest_choose(c->k, c->s, t, c->k->loops.at[j],
+                                 j + 1 < c->k->loops.len);
     }
 }
 

@@ -63,6 +63,7 @@ typedef struct GemmTiling {
                             are far apart in memory: it has too few rows to
                             amortize packing */
   bool prefetch_b;       /* no cache holds b, so that the tile prefetches it */
+  struct Nest *nest; /* the loops around the tile; NULL: a step is refused */
   ConvWindow *window;
   bool prefetch_a; /* a is read in place and does not fit in the caches of a
                       core, so that the tile prefetches it */
@@ -119,6 +120,15 @@ void gemm_pack_choose(const Kernel *k, const Schedule *s, GemmTiling *t);
  * rows or columns.  along_terms: vectors lie along the terms. */
 struct Nest *gemm_test_nest(const Kernel *k, LoopNest *loop, uint32_t axis,
                             bool along_terms, uint32_t width);
+
+/* ---- gemm_nest.c ---- */
+
+/* Chooses the loops around the register tile of a matmul or of a direct
+ * convolution. has_epilogue: other
+ * loop nests run on its results.  Returns NULL if a step is refused. */
+struct Nest *gemm_nest_choose(const Kernel *k, const Schedule *s,
+                              const GemmTiling *t, const LoopNest *loop,
+                              bool has_epilogue);
 
 /* ---- gemm_partition.c ---- */
 

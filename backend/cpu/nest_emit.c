@@ -81,6 +81,8 @@ static bool may_be_full(const NestWriter *w, uint32_t depth) {
 /* ---- iterations ---- */
 
 static const char *loop_name(NestWriter *w, char letter, uint32_t depth) {
+  if (w->tiles && letter != 'i') /* the nests in it have the short names */
+    return format(w->e, letter == 'b' ? "begin%u" : "end%u", depth);
   return format(w->e, "%c%u", letter, depth);
 }
 
@@ -112,7 +114,11 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
     buffer_printf(w->out, "if (%s) {\n", w->guard);
   if (l->shuffles)
     nest_load_shuffled(w, &s);
+  if (w->tiles)
+    emit_append(w->out, &w->tiles->before[depth]);
   nest_write_loops(w, depth + 1, &s);
+  if (w->tiles)
+    emit_append(w->out, &w->tiles->after[depth]);
   if (is_guarded)
     buffer_puts(w->out, "}\n");
   if (w->copy && w->copy->line_end && l->axis == w->copy->axis)
@@ -292,26 +298,51 @@ static bool is_only_tile(const NestWriter *w, uint32_t depth) {
          nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 1) == NO_LOOP;
 }
 
+/* The step of a loop: a number, or an argument of the function. */
+static const char *step_text(NestWriter *w, const NestLoop *l) {
+  return l->is_argument ? emit_int(w->e, l->step)
+                        : format(w->e, "%lld", (long long)l->step);
+}
+
+/* Opens a loop over tiles, of which the last ones may be smaller. */
+static void open_tiles(NestWriter *w, uint32_t depth, const NestState *s) {
+  const NestLoop *l = &w->nest->loops[depth];
+  const AxisRange *r = &s->axes[l->axis];
+  const char *at = loop_name(w, 'b', depth), *end = loop_name(w, 'e', depth),
+             *step = step_text(w, l), *next = next_count(w, depth, s),
+             *once = "";
+  if (w->tiles && w->tiles->may_be_empty &&
+      nest_axis_is_reduced(w->nest, l->axis))
+    once = format(w->e, " || %s == %s", at, r->begin);
+  if (l->tail == TAIL_SPREAD)
+    buffer_printf(
+        w->out,
+        "for (int64_t %s = %s, %s, full%u = %s - spread_of(%s - %s, %s);"
+        " %s < %s; %s = %s%s) {\n"
+        "%s = %s + %s - (%s >= full%u);\n"
+        "%s = %s < %s ? %s : %s;\n",
+        at, r->begin, end, depth, r->end, r->end, r->begin, step, at, r->end,
+        at, end, next, end, at, step, at, depth, end, end, r->end, end, r->end);
+  else if (is_only_tile(w, depth))
+    buffer_printf(w->out, "{\nconst int64_t %s = %s, %s = %s;\n", at, r->begin,
+                  end, r->end);
+  else
+    buffer_printf(w->out,
+                  "for (int64_t %s = %s; %s < %s%s; %s += %s%s) {\n"
+                  "const int64_t %s = %s + %s < %s ? %s + %s : %s;\n"
+                  "(void)%s;\n",
+                  at, r->begin, at, r->end, once, at, step, next, end, at, step,
+                  r->end, at, step, r->end, end);
+}
+
 /* Tiles of which the last one may have fewer iterations. */
 static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
   const NestLoop *l = &w->nest->loops[depth];
-  const char *at = loop_name(w, 'b', depth), *end = loop_name(w, 'e', depth),
-             *last = from->axes[l->axis].end;
-  long long step = l->step;
+  const char *at = loop_name(w, 'b', depth), *end = loop_name(w, 'e', depth);
   NestState s = *from;
   s.axes[l->axis].end = end;
   declare_count(w, depth, from);
-  if (is_only_tile(w, depth))
-    buffer_printf(w->out, "{\nconst int64_t %s = %s, %s = %s;\n", at,
-                  from->axes[l->axis].begin, end, last);
-  else
-    buffer_printf(w->out,
-                  "for (int64_t %s = %s; %s < %s; %s += %lld%s) {\n"
-                  "const int64_t %s = %s + %lld < %s ? %s + %lld : %s;\n"
-                  "(void)%s;\n",
-                  at, from->axes[l->axis].begin, at, last, at, step,
-                  next_count(w, depth, from), end, at, step, last, at, step,
-                  last, end);
+  open_tiles(w, depth, from);
   if (l->polls)
     buffer_puts(w->out, "if (stop && *stop)\nreturn 0;\n");
   if (w->nest->loads_masked && l->axis == w->e->vector_axis)
@@ -529,12 +560,15 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
   const Nest *n = w->nest;
   const NestLoop *l = &n->loops[depth];
   const AxisRange *r = &s->axes[l->axis];
+  bool flattens = w->tiles && nest_flattened_loop(n, l->axis);
   bool is_row = l->axis == n->stream.row_axis && nest_piece(n, depth) == 0;
   bool is_term =
       w->copy && w->copy->term_axes > 1 && l->axis == w->copy->first_term;
   if (w->copy)
     nest_declare_place(w, depth);
-  if (is_term)
+  if (l->run == NEST_ATOM)
+    emit_append(w->out, &w->tiles->tile);
+  else if (is_term)
     nest_write_terms(w, depth, s);
   else if (depth == nest_transposed(n))
     nest_write_transposed(w, depth, s);
@@ -560,7 +594,7 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
            (r->is_full || nest_inner(n, depth) == NO_LOOP ||
             masks_lanes(w, l->axis)))
     write_unrolled(w, depth, s);
-  else if (nest_inner(n, depth) == NO_LOOP)
+  else if (nest_inner(n, depth) == NO_LOOP && !flattens)
     write_serial(w, depth, s);
   else if (l->tail == TAIL_PEEL || l->run == NEST_UNROLL)
     write_peeled(w, depth, s);
@@ -969,6 +1003,35 @@ static NestWriter *new_writer(Emitter *e, Buffer *out, const Nest *n) {
     w->codes[j].text[0] = w->codes[j].text[1] = empty;
   w->partials = w->broadcasts = w->shared_loads = w->masks.source = empty;
   return w;
+}
+
+TileCode *tile_code_new(Emitter *e, const Nest *n) {
+  const Buffer empty = {.arena = e->arena};
+  TileCode *c = NEW(e->arena, TileCode);
+  c->tile = empty;
+  for (uint32_t j = 0; j < MAX_NEST_LOOPS; j++)
+    c->before[j] = c->after[j] = empty;
+  for (uint32_t v = 0; v < n->spec->axis_count; v++) {
+    c->begin[v] = "0";
+    c->end[v] = emit_int(e, n->spec->extents[v]);
+  }
+  return c;
+}
+
+void tile_code_name(TileCode *c, uint32_t at, const char *begin,
+                    const char *end) {
+  buffer_printf(&c->before[at],
+                "const int64_t %s = begin%u, %s = end%u;\n(void)%s;\n", begin,
+                at, end, at, end);
+}
+
+void emit_tiles(Emitter *e, Buffer *out, const Nest *n, const TileCode *code) {
+  NestWriter *w = new_writer(e, out, n);
+  NestState s = {.code = NEST_BODY};
+  w->tiles = code;
+  for (uint32_t v = 0; v <= MAX_KERNEL_AXES; v++)
+    s.axes[v] = (AxisRange){code->begin[v], code->end[v], .single = NO_LOOP};
+  nest_write_loops(w, 0, &s);
 }
 
 void emit_operand_copy(Emitter *e, Buffer *out, const Nest *n,

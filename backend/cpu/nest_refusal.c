@@ -29,6 +29,10 @@ static const char *check_target(const NestCheck *c) {
     return refuse(c, nest_transposed(n),
                   "cannot be transposed: only packed operands of products are: "
                   "write `transpose` beside the tasks");
+  if (nest_atom(n) != NO_LOOP)
+    return refuse(c, nest_atom(n),
+                  "is in a register tile: write `by gemm` in place of all "
+                  "steps");
   if (n->flat.axis != NO_LOOP && nest_shuffled(n) == NO_LOOP)
     return "flatten: CPUs run flattened loops as shuffled lanes only: write "
            "`shuffle A` with a loop outside";
@@ -142,6 +146,10 @@ static const char *check_tails(const NestCheck *c) {
       return refuse(c, j,
                     "has tail shift, which neither vectors nor trimmed loops "
                     "can have: use less or peel");
+    if (tail == TAIL_SPREAD && n->loops[j].axis == n->stream.row_axis)
+      return refuse(c, j,
+                    "has tail spread, which rows that share input rows cannot "
+                    "have: use less or peel");
     if (inner != NO_LOOP && tail == TAIL_CLAMP &&
         (inner != clamped || n->loops[j].run != NEST_TASK ||
          n->loops[inner].run != NEST_UNROLL || nest_inner(n, inner) != NO_LOOP))

@@ -54,6 +54,17 @@ typedef struct OperandCopy {
                            masks */
 } OperandCopy;
 
+/* The code of a nest with a register tile.  Iterations of loop %u are
+ * begin%u .. end%u - 1. */
+typedef struct TileCode {
+  /* The part of each axis that the nest runs over. */
+  const char *begin[MAX_KERNEL_AXES + 1], *end[MAX_KERNEL_AXES + 1];
+  bool may_be_empty; /* without terms, loops over them run once */
+  Buffer before[MAX_NEST_LOOPS], after[MAX_NEST_LOOPS]; /* by loop: code of each
+                                                           iteration */
+  Buffer tile;                                          /* one register tile */
+} TileCode;
+
 /* An operand that is loaded as vectors x%u_0, x%u_1, …, and shuffled to y%u. */
 typedef struct ShuffledLoad {
   uint32_t op, id;
@@ -64,6 +75,7 @@ typedef struct NestWriter {
   Emitter *e;
   const Nest *nest;
   const OperandCopy *copy; /* NULL: the nest is a loop nest of the kernel */
+  const TileCode *tiles;   /* NULL: the nest has no register tile */
   Buffer *out;
   uint32_t loop_index;
   uint32_t sums_depth; /* nest_accumulator_depth */
@@ -126,6 +138,13 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *s,
 /* Appends the code that an index of the axis makes invariant. */
 void nest_append_level(const NestWriter *w, const NestState *s, uint32_t axis);
 
+/* Without code, for the whole of each axis. */
+TileCode *tile_code_new(Emitter *e, const Nest *n);
+/* Declares names for the range of loop `at`. */
+void tile_code_name(TileCode *c, uint32_t at, const char *begin,
+                    const char *end);
+/* Emits a nest with a register tile. */
+void emit_tiles(Emitter *e, Buffer *out, const Nest *n, const TileCode *code);
 /* Emits the nest that packs or tests an operand of a product. */
 void emit_operand_copy(Emitter *e, Buffer *out, const Nest *n,
                        const OperandCopy *copy);

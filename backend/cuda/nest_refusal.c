@@ -28,6 +28,10 @@ static const char *check_runs(const NestCheck *c) {
     return refuse(c, nest_shuffled(n),
                   "cannot load shuffled operands: only CPUs shuffle lanes: "
                   "leave out `shuffle`");
+  if (nest_atom(n) != NO_LOOP)
+    return refuse(c, nest_atom(n),
+                  "is in a register tile: write `by gemm` in place of all "
+                  "steps");
   if (n->flat.count && n->flat.loops[0].count)
     return arena_printf(n->arena,
                         "i%u is inside of a loop of the same axis: flatten "
@@ -37,6 +41,10 @@ static const char *check_runs(const NestCheck *c) {
     const NestLoop *l = &n->loops[j];
     if (l->run == NEST_TASK)
       return refuse(c, j, "cannot be tasks: use blocks and threads");
+    if (l->is_argument)
+      return refuse(c, j,
+                    "has a tile whose size is an argument: on GPUs it is a "
+                    "number");
     if (l->tail != TAIL_LESS && l->run != NEST_LANES)
       return refuse(c, j,
                     "has another tail than less: each thread tests its "

@@ -57,6 +57,40 @@ static const Refused refused[] = {
     {"shuffle i0",
      "i0 cannot load shuffled operands: flatten loops of constant numbers of "
      "iterations, and make the lanes of the flattened loop"},
+    {"tile i0 6; tile i1 4; order i0.1, i1.1, i0, i1, i2; atom i0, i1, i2",
+     "i1 is not the axis of the columns of a product"},
+    {"tile i1 1 spread",
+     "i1 needs a tile of at least two iterations: spread takes one from the "
+     "last tiles"},
+    {"tile i1 8 spread; tile i1 2",
+     "i1.2 has tail spread: it must be serial, and its inner piece neither "
+     "tiled nor lanes nor flattened"},
+    {"tile i2 8 spread; lanes i2",
+     "i2.1 has tail spread: it must be serial, and its inner piece neither "
+     "tiled nor lanes nor flattened"},
+    {"tile i0 8 spread; tasks i0.1",
+     "i0.1 has tail spread: it must be serial, and its inner piece neither "
+     "tiled nor lanes nor flattened"},
+    {"tile i0 8 spread; flatten i0, i1",
+     "i0 has tail spread: it must be serial, and its inner piece neither "
+     "tiled nor lanes nor flattened"},
+    {"tile i1 8 argument peel",
+     "i1 has a tile whose size is an argument: its tail is less"},
+    {"tile i1 8 argument; unroll i1",
+     "i1 has no constant number of iterations: tile it"},
+    {"tile i1 8 argument; threads i1",
+     "i1 has no constant number of threads: tile it"},
+    {"tile i1 8; tile i1.1 4 argument; unroll i1.1",
+     "i1.1 has no constant number of iterations: tile it"},
+    {"tile i2 8 argument; lanes i2",
+     "i2 has no constant number of lanes: tile it, and bind the innermost "
+     "piece"},
+    {"tile i2 8 argument; parts i2",
+     "i2 has no constant number of iterations: tile it"},
+    {"tile i1 8 argument; order i1.1, i2, i1",
+     "i1 would have an unknown number of sums: tile it"},
+    {"tile i0 4 argument; flatten i0, i1; unroll i3",
+     "i3 has no constant number of iterations: tile it"},
     {"tile i2 4 shift", "i2 is summed: shift would add terms twice"},
     {"tile i1 101 shift",
      "i1 has fewer iterations than a tile, or their number is not constant: "
@@ -160,19 +194,26 @@ static const Refused refused[] = {
     {"til i0 3",
      "expected one of the steps tile, order, unroll, tasks, strips, lanes, "
      "parts, run, poll, stream, broadcast, masked, fma, epilogue, flatten, "
-     "blocks, threads, interleave, shuffle, transpose, shared"},
-    {"tile 3", "expected tile A n [less | peel | if | mask | clamp | shift]: "
+     "blocks, threads, interleave, shuffle, transpose, atom, pack, finish, "
+     "shared"},
+    {"tile 3", "expected tile A n [argument] [less | peel | if | mask | clamp "
+               "| shift | spread]: "
                "splits A by n"},
-    {"tile i99 3", "expected tile A n [less | peel | if | mask | clamp | "
-                   "shift]: splits A by n"},
-    {"tile i0, i1 3", "expected tile A n [less | peel | if | mask | clamp | "
-                      "shift]: splits A by n"},
-    {"tile i0", "expected tile A n [less | peel | if | mask | clamp | shift]: "
+    {"tile i99 3",
+     "expected tile A n [argument] [less | peel | if | mask | clamp | "
+     "shift | spread]: splits A by n"},
+    {"tile i0, i1 3",
+     "expected tile A n [argument] [less | peel | if | mask | clamp | "
+     "shift | spread]: splits A by n"},
+    {"tile i0", "expected tile A n [argument] [less | peel | if | mask | clamp "
+                "| shift | spread]: "
                 "splits A by n"},
-    {"tile i0 99999999999", "expected tile A n [less | peel | if | mask | "
-                            "clamp | shift]: splits A by n"},
-    {"tile i0 4 tasks i0.1", "expected tile A n [less | peel | if | mask | "
-                             "clamp | shift]: splits A by n"},
+    {"tile i0 99999999999",
+     "expected tile A n [argument] [less | peel | if | mask | "
+     "clamp | shift | spread]: splits A by n"},
+    {"tile i0 4 tasks i0.1",
+     "expected tile A n [argument] [less | peel | if | mask | "
+     "clamp | shift | spread]: splits A by n"},
     {"stream i1",
      "expected stream A, K: rows A share the input rows of terms K"},
     {"order", "expected order A, B, …: the loops in this order, outermost "
@@ -200,12 +241,82 @@ static const Refused refused_of_states[] = {
      "loop 3: a poll that is no serial loop with the tail `less`"},
 };
 
+/* Rows i1, columns i2 and terms i3 of a batch i0; the right operand is the same
+ * in the whole batch. */
+static LoopNest *new_product(Arena *arena) {
+  LoopNest *spec = new_spec(arena, PRIM_SUM);
+  KernelOp load = {.kind = KOP_LOAD, .dtype = DT_F32},
+           product = {.kind = KOP_MAP,
+                      .op = PRIM_MUL,
+                      .dtype = DT_F32,
+                      .arg_count = 2,
+                      .args = {1, 2}};
+  spec->spatial_axes = 3;
+  spec->axis_count = 4;
+  spec->extents[3] = 200;
+  for (uint32_t right = 0; right < 2; right++) {
+    AffineExpr *at = affine_new(arena, 0);
+    at->coef[1] = at->coef[0] = !right;
+    at->coef[2] = right;
+    at->coef[3] = 1;
+    load.address = at;
+    VEC_PUSH(arena, spec->ops, load);
+  }
+  VEC_PUSH(arena, spec->ops, product);
+  spec->outputs.at[0].value_op = 3;
+  return spec;
+}
+
+#define TILES                                                                  \
+  "tile i1 96 argument; tile i1 6 spread; tile i2 64; tile i3 32 argument; "   \
+  "order i1.2, i1.1, i2.1, i3.1, i1, i2, i3; atom i1, i2, i3; "                \
+  "order i1.2, i3.1, i2.1, i1.1; "
+
+static const Refused refused_of_products[] = {
+    {"atom i1, i2",
+     "i1 belongs to no register tile: name three loops: rows, columns and "
+     "terms"},
+    {"tile i1 6; tile i2 64; unroll i1; atom i1, i2, i3", "i1 is not serial"},
+    {"tile i1 6; tile i2 64; atom i1, i3, i2",
+     "i3 is summed: name rows, columns and terms"},
+    {"tile i1 6; tile i2 64; atom i1, i2, i2.1",
+     "i2.1 is not summed: name rows, columns and terms"},
+    {"tile i1 6; tile i2 64; atom i1, i2, i3",
+     "i1 is in a register tile: order rows, columns and terms innermost, in "
+     "this order"},
+    {TILES "order i3, i1, i2",
+     "i3 is in a register tile: order rows, columns and terms innermost, in "
+     "this order"},
+    {"tile i0 6; tile i1 6; order i0.1, i1.1, i2, i0, i1, i3; "
+     "atom i0, i1, i3",
+     "i0 is not the axis of the rows of a product"},
+    {"tile i0 6; tile i1 6; order i0.1, i1.1, i2, i0, i1, i3; pack i0 left",
+     "i0 packs or finishes what no register tile inside of it has: write `atom "
+     "A, B, K` first"},
+    {TILES "finish i1",
+     "i1 packs or finishes what no register tile inside of it has: write `atom "
+     "A, B, K` first"},
+    {TILES "pack i1.2 left; pack i3.1 left",
+     "i3.1 cannot pack this operand: another loop does, or it does already"},
+    {TILES "finish i1.2; finish i1.2",
+     "i1.2 cannot finish results: another loop does, or it does already"},
+    {TILES "order i1.2, i0; pack i1.2 left",
+     "i0 is inside of the loop that packs an operand, which has one index of "
+     "it: order it outside"},
+    {TILES "pack i1.2",
+     "expected pack A left | right: each iteration of A packs an operand of "
+     "the register tiles inside"},
+};
+
+/* reduce: PRIM_MUL: of a product. */
 static void expect_refusals(PrimId reduce, const Refused *rows,
                             uint32_t count) {
   for (uint32_t k = 0; k < count; k++) {
     Arena *arena = arena_new();
     uint32_t at = 0;
-    Nest *n = nest_new(arena, new_spec(arena, reduce), NULL);
+    LoopNest *spec =
+        reduce == PRIM_MUL ? new_product(arena) : new_spec(arena, reduce);
+    Nest *n = nest_new(arena, spec, NULL);
     const char *error = nest_parse_schedule(n, rows[k].schedule, &at);
     if (!error || strcmp(error, rows[k].error))
       fail_msg("%s: %s", rows[k].schedule, error ? error : "accepted");
@@ -217,6 +328,8 @@ static void test_refusals(void **state) {
   (void)state;
   expect_refusals(PRIM_SUM, refused, ARRAY_LEN(refused));
   expect_refusals(PRIM_FOLD, refused_of_states, ARRAY_LEN(refused_of_states));
+  expect_refusals(PRIM_MUL, refused_of_products,
+                  ARRAY_LEN(refused_of_products));
 }
 
 /* The place of an error is that of the wrong token, or of the step if a token
@@ -267,7 +380,9 @@ static void test_refused_step_changes_nothing(void **state) {
 static void expect_of(PrimId reduce, const char *schedule, const char *wanted) {
   Arena *arena = arena_new();
   Buffer printed = {.arena = arena}, text = printed;
-  Nest *n = nest_new(arena, new_spec(arena, reduce), NULL);
+  LoopNest *spec =
+      reduce == PRIM_MUL ? new_product(arena) : new_spec(arena, reduce);
+  Nest *n = nest_new(arena, spec, NULL);
   uint32_t at = 0;
   const char *error = nest_parse_schedule(n, schedule, &at);
   if (error)
@@ -312,6 +427,20 @@ static void test_nests(void **state) {
          "    for i2.1 by 8 peel\n"
          "      for i0 times 4 unroll\n"
          "        for i2 times 8 lanes less\n");
+  expect("tile i1 6 spread; order i1.1, i2, i1; unroll i1",
+         "for i0\n"
+         "  for i1.1 by 6 spread\n"
+         "    sums[6]\n"
+         "    for i2\n"
+         "      for i1 times 6 unroll\n");
+  expect("tile i1 96 argument; tile i1 6; tile i2 32 argument",
+         "for i0\n"
+         "  for i1.2 by 96 argument less\n"
+         "    for i1.1 by 6 times 16 less\n"
+         "      for i1 times 6\n"
+         "        sums[1]\n"
+         "        for i2.1 by 32 argument less\n"
+         "          for i2 times 32\n");
   expect("tile i1 4; order i0, i1.1, i2, i1; flatten i0, i1.1; tile i3 128; "
          "blocks i3.1; threads i3",
          "for i3.1 by 128 blocks less\n"
@@ -329,6 +458,21 @@ static void test_nests(void **state) {
          "        sums[1]\n"
          "        for i2\n"
          "shared i0\n");
+}
+
+static void test_products(void **state) {
+  (void)state;
+  expect_of(PRIM_MUL,
+            TILES "order i0, i1.2; pack i3.1 right; "
+                  "pack i1.2 left; finish i1.2",
+            "for i0\n"
+            "  for i1.2 by 96 argument pack left finish less\n"
+            "    for i3.1 by 32 argument pack right less\n"
+            "      for i2.1 by 64 less\n"
+            "        for i1.1 by 6 times 16 spread\n"
+            "          for i1 times 6 atom\n"
+            "            for i2 times 64 atom\n"
+            "              for i3 times 32 atom\n");
 }
 
 static void test_states(void **state) {
@@ -514,6 +658,7 @@ int main(void) {
       cmocka_unit_test(test_places),
       cmocka_unit_test(test_refused_step_changes_nothing),
       cmocka_unit_test(test_nests),
+      cmocka_unit_test(test_products),
       cmocka_unit_test(test_states),
       cmocka_unit_test(test_strips),
       cmocka_unit_test(test_interleave),

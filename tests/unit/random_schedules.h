@@ -184,8 +184,8 @@ static void add_shuffle(RandomSchedule *r, Buffer *out, const Nest *n) {
 
 static const char *random_step(RandomSchedule *r, const Nest *n) {
   static const char *const flags[] = {"broadcast", "masked", "fma", "epilogue"};
-  static const char *const tails[] = {"less", "peel",  "if",
-                                      "mask", "clamp", "shift"};
+  static const char *const tails[] = {"less",  "peel",  "if",    "mask",
+                                      "clamp", "shift", "spread"};
   Buffer out = {.arena = r->arena};
   char one[32], other[32];
   if (!n->loop_count)
@@ -196,7 +196,8 @@ static const char *random_step(RandomSchedule *r, const Nest *n) {
   switch (below(r, 10)) {
   case 0:
   case 1:
-    buffer_printf(&out, "tile %s %u %s", one, 1 + below(r, 9),
+    buffer_printf(&out, "tile %s %u%s %s", one, 1 + below(r, 9),
+                  below(r, 4) ? "" : " argument",
                   tails[below(r, ARRAY_LEN(tails))]);
     break;
   case 2:
