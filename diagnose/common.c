@@ -68,7 +68,9 @@ void error_add_labels(Checker *c, Diag *d, const Origin *o) {
     diag_add_label(c->arena, d, o->other_span, "the annotation");
   else if (o->other_span.file &&
            (o->kind == ORIGIN_BRANCH || o->kind == ORIGIN_ELEMENT))
-    diag_add_label(c->arena, d, o->other_span, "the first one");
+    diag_add_label(c->arena, d, o->other_span,
+                   o->other_span.start < o->span.start ? "the first one"
+                                                       : "the other one");
 }
 
 void error_add_provenance(Checker *c, Diag *d, const Origin *o) {

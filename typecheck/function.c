@@ -21,9 +21,10 @@ typedef struct Function {
   CoreRule *rules; /* one per clause */
   /* parameters of each clause as a tuple; NULL after an error */
   CorePat **pats;
+  Branch *branches; /* without a type where the result type is known */
   Type *result;
   bool result_open;    /* only the bodies determine the result type */
-  Type *joined_result; /* result type so far, or NULL */
+  Type *joined_result; /* of the bodies, or NULL */
 } Function;
 
 /* The type for checking a default: the parameter's type, with free variables
@@ -155,12 +156,11 @@ static CorePat *clause_params(Checker *c, const Function *f, Clause *k) {
   return tuple;
 }
 
-static void check_param_sizes_determined(Checker *c, const Function *f,
-                                         const Scope *outer) {
+static Type **param_types(Checker *c, const Function *f) {
   Type **types = NEW_ARRAY(c->arena, Type *, f->arity);
   for (uint32_t i = 0; i < f->arity; i++)
     types[i] = f->params[i].type;
-  check_sizes_determined(c, f->arity, types, c->names.scope, outer);
+  return types;
 }
 
 /* *type: what this clause says about the result, or NULL. */
@@ -186,33 +186,45 @@ static Core *clause_body(Checker *c, const Function *f, Clause *k,
   return body;
 }
 
+/* The assumptions of the clause itself are removed at its end.  Those of the
+   failed match stay. */
 static void infer_clause(Checker *c, Function *f, uint32_t i) {
   Clause *k = &f->clauses[i];
+  Type **types = param_types(c, f);
+  Branch *b = &f->branches[i];
   Scope *saved = c->names.scope;
   Assumption *assumptions = c->facts.assumptions;
   uint32_t serial = c->solver.serial, part = control_region_begin(c);
-  Type *type;
   check_unique_params(c, k);
   uint32_t errors = c->diags->errors;
   f->pats[i] = clause_params(c, f, k);
   if (c->diags->errors == errors)
-    check_param_sizes_determined(c, f, saved);
+    check_sizes_determined(c, f->arity, types, c->names.scope, saved);
   annot_givens(c, k->given, ANNOT_PARAM, true);
-  Core *body = clause_body(c, f, k, &type);
-  if (type) {
-    Origin *o = origin_new(c, ORIGIN_BRANCH, k->body->span);
-    o->other_span = f->clauses[0].body->span;
-    o->expr = k->body;
-    f->joined_result =
-        f->joined_result ? ty_join(c, f->joined_result, type, o) : type;
-  }
+  clause_assume(c, k, types, true);
+  b->assumptions = c->facts.assumptions;
+  Core *body = clause_body(c, f, k, &b->type);
   body = unpack_scope(c, c->names.scope, saved, body);
   runtime_checks_claim(c, body, serial, false);
   f->rules[i].pat = f->pats[i];
   f->rules[i].body = body;
   c->names.scope = saved;
   c->facts.assumptions = assumptions;
+  clause_assume(c, k, types, false);
   control_region_end(c, part);
+}
+
+static void join_results(Checker *c, Function *f) {
+  bool any = false;
+  for (uint32_t i = 0; i < f->count; i++) {
+    f->branches[i].unreachable = !f->branches[i].type;
+    any |= f->branches[i].type != NULL;
+  }
+  Assumption *around = c->facts.assumptions;
+  if (any)
+    f->joined_result =
+        join_branches(c, f->branches, f->clauses, f->count, around);
+  c->facts.assumptions = around;
 }
 
 static bool shapes_differ(Checker *c, Type *a, Type *b) {
@@ -253,9 +265,12 @@ static Effect *infer_all_clauses(Checker *c, Function *f) {
              ((ParamType){f->params[i].type, c->dims->next_id}));
   Effect *outer = c->inference.effect, *effect = effect_var(c);
   c->inference.effect = effect;
+  Assumption *around = c->facts.assumptions;
   for (uint32_t i = 0; i < f->count; i++)
     if (check_like_first_clause(c, f, i))
       infer_clause(c, f, i);
+  c->facts.assumptions = around;
+  join_results(c, f);
   if (f->joined_result && ty_root(f->result) != ty_root(f->joined_result)) {
     Origin *o = result_origin(c, f, calls);
     if (!unify(c, f->result, f->joined_result, o))
@@ -357,6 +372,7 @@ Core *infer_clauses(Checker *c, Clause *clauses, uint32_t count, Span span,
                 .arity = clauses[0].param_count};
   f.rules = NEW_ARRAY(c->arena, CoreRule, count);
   f.pats = NEW_ARRAY(c->arena, CorePat *, count);
+  f.branches = NEW_ARRAY(c->arena, Branch, count);
   make_params(c, &f, expected, expected_result);
   Effect *effect = infer_all_clauses(c, &f);
   *type = function_type(c, &f, effect);

@@ -3,13 +3,6 @@
 #include "support/arena.h"
 #include "support/diag.h"
 
-typedef struct Branch {
-  Core *core;
-  Type *type;
-  Assumption *assumptions;
-  bool unreachable;
-} Branch;
-
 /* True if an equation of sizes holds in the branch, but not around it.  The
    type of the other branch is then the more general one. */
 static bool has_equation(const Branch *b, const Assumption *around) {
@@ -186,25 +179,35 @@ static Branch infer_rule(Checker *c, Expr *e, uint32_t i, Core *core,
   return b;
 }
 
-/* The common type of all branches: each agrees with it under its own
-   assumptions.  Starts with a branch that no equation narrows, if there is
-   one. */
-static Type *join_branches(Checker *c, const Branch *at, const Expr *e,
-                           const Assumption *around) {
+void clause_assume(Checker *c, const Clause *k, Type *const *types,
+                   bool match) {
+  PatternAssumptions says = {0};
+  for (uint32_t i = 0; i < k->param_count; i++) {
+    PatternAssumptions one = {0};
+    pattern_assumptions(c, k->params[i].pat, types[i], &one);
+    says.says_more |= one.says_more || one.is_condition;
+    for (uint32_t j = 0; j < one.equal.len; j++)
+      VEC_PUSH(c->arena, says.equal, one.equal.at[j]);
+  }
+  assume_pattern(c, &says, NULL, NULL, match);
+}
+
+Type *join_branches(Checker *c, const Branch *at, const Clause *clauses,
+                    uint32_t count, const Assumption *around) {
   const Branch *base = NULL;
-  for (uint32_t i = 0; i < e->clause_count; i++)
+  for (uint32_t i = 0; i < count; i++)
     if (!at[i].unreachable && (!base || (has_equation(base, around) &&
                                          !has_equation(&at[i], around))))
       base = &at[i];
   if (!base)
     return ty_meta(c);
   Type *t = base->type;
-  for (uint32_t i = 0; i < e->clause_count; i++) {
+  for (uint32_t i = 0; i < count; i++) {
     if (&at[i] == base || at[i].unreachable)
       continue;
-    Origin *o = origin_new(c, ORIGIN_BRANCH, e->clauses[i].body->span);
-    o->other_span = e->clauses[base - at].body->span;
-    o->expr = e->clauses[i].body;
+    Origin *o = origin_new(c, ORIGIN_BRANCH, clauses[i].body->span);
+    o->other_span = clauses[base - at].body->span;
+    o->expr = clauses[i].body;
     c->facts.assumptions = at[i].assumptions;
     t = ty_join(c, t, at[i].type, o);
   }
@@ -229,7 +232,7 @@ Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
     pats[i] = core->rules[i].pat;
   check_exhaustiveness(c, n, pats, subject, e->span);
   bool given = expected && expected->tag != TY_VAR;
-  *type = given ? expected : join_branches(c, branches, e, saved);
+  *type = given ? expected : join_branches(c, branches, e->clauses, n, saved);
   c->facts.assumptions = saved;
   if (!given)
     *type = ty_unpack(c, *type, &core);

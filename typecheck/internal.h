@@ -222,6 +222,20 @@ void assumption_add_inexpressible(Checker *c);
 /* ---- if_case.c ---- */
 Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o);
 Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o);
+typedef struct Branch {
+  Core *core;
+  Type *type;
+  Assumption *assumptions;
+  bool unreachable;
+} Branch;
+/* The common type of all branches: each agrees with it under its own
+   assumptions.  Starts with a branch that no equation narrows, if there is
+   one.  `clauses` are their source. */
+Type *join_branches(Checker *c, const Branch *at, const Clause *clauses,
+                    uint32_t count, const Assumption *around);
+/* Assumes what the parameters of a clause say about sizes: that they match, or
+   that they do not. */
+void clause_assume(Checker *c, const Clause *k, Type *const *types, bool match);
 
 /* ---- operator.c ---- */
 Core *infer_operator(Checker *c, Expr *e, Type *expected, Type **type);

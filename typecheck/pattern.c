@@ -236,7 +236,11 @@ static CorePat *pat_num(Checker *c, Pat *p, Type *type) {
   e->default_preference = p->is_float ? PREFERS_F32 : PREFERS_INT;
   literal_note(c, e, p->num, p->is_float);
   Type *t = ty_norm(c, type);
-  Type *expected = ty_tensor(c, e, shape_new(c, 0), NULL);
+  /* an unknown value may be an integer */
+  Dim *integer = t->tag == TY_VAR && !t->var->skolem && !p->is_float
+                     ? meta_integer(c, (Span){0})
+                     : NULL;
+  Type *expected = ty_tensor(c, e, shape_new(c, 0), integer);
   if (t->tag == TY_TENSOR) {
     if (!unify_elem(c, t->tensor.elem, e) ||
         !unify_shape(c, t->tensor.shape, expected->tensor.shape,
