@@ -431,6 +431,10 @@ static unsigned atom_direction(const Atom *atom, const Atom *leaf) {
 /* The value of d may grow and fall, as the bits say, when the leaf grows. */
 static unsigned direction(const Dim *d, const Atom *leaf) {
   unsigned found = 0;
+  if (d->is_sum_of_vars && leaf->var) {
+    int sign = bigint_sign(dim_coef_of(d, leaf->dim->terms[0].mono));
+    return sign > 0 ? GROWS : sign < 0 ? FALLS : 0;
+  }
   for (uint32_t i = 0; i < d->term_count && found != (GROWS | FALLS); i++) {
     const Monomial *mono = d->terms[i].mono;
     unsigned here = 0;
@@ -665,22 +669,24 @@ static bool may_dominate(SignFilter a, SignFilter b) {
   return !(b.positive & ~a.positive) && !(a.negative & ~b.negative);
 }
 
-/* True if a >= b for all sizes, by comparison of coefficients. */
+/* True if a >= b for all sizes, by comparison of coefficients.  Begins at the
+   constant terms and at the newest variables: there most pairs differ. */
 static bool dominates(const Dim *a, const Dim *b) {
-  uint32_t i = 0, j = 0;
-  while (i < a->term_count || j < b->term_count) {
-    int order = i == a->term_count ? 1
-                : j == b->term_count
-                    ? -1
-                    : dim_monomial_cmp(a->terms[i].mono, b->terms[j].mono);
-    BigInt x = order <= 0 ? a->terms[i].coef : bigint_of(0);
-    BigInt y = order >= 0 ? b->terms[j].coef : bigint_of(0);
-    const Monomial *mono = order <= 0 ? a->terms[i].mono : b->terms[j].mono;
+  uint32_t i = a->term_count, j = b->term_count;
+  while (i || j) {
+    int order =
+        !i   ? 1
+        : !j ? -1
+             : -dim_monomial_cmp(a->terms[i - 1].mono, b->terms[j - 1].mono);
+    BigInt x = order <= 0 ? a->terms[i - 1].coef : bigint_of(0);
+    BigInt y = order >= 0 ? b->terms[j - 1].coef : bigint_of(0);
+    const Monomial *mono =
+        order <= 0 ? a->terms[i - 1].mono : b->terms[j - 1].mono;
     int sign = bigint_cmp(x, y);
     if (sign < 0 || (sign > 0 && !dim_monomial_nonneg(mono)))
       return false;
-    i += order <= 0;
-    j += order >= 0;
+    i -= order <= 0;
+    j -= order >= 0;
   }
   return true;
 }
