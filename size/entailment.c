@@ -187,12 +187,13 @@ typedef enum Relation { UNRELATED, SHARES_LEAF, LEAVES_WITHIN } Relation;
 
 /* Whether the entry mentions marked leaves, or no others. */
 static Relation entry_relation(const AssumptionEntry *entry, uint64_t epoch) {
-  uint32_t shared = 0;
-  for (uint32_t i = 0; i < entry->leaf_count; i++)
-    shared += entry->leaves[i]->visit_epoch == epoch;
-  return shared == entry->leaf_count ? LEAVES_WITHIN
-         : shared                    ? SHARES_LEAF
-                                     : UNRELATED;
+  bool shares = false, others = false;
+  for (uint32_t i = 0; i < entry->leaf_count && !(shares && others); i++)
+    if (entry->leaves[i]->visit_epoch == epoch)
+      shares = true;
+    else
+      others = true;
+  return !others ? LEAVES_WITHIN : shares ? SHARES_LEAF : UNRELATED;
 }
 
 typedef struct RelevantLeaves { /* leaves stamped with the epoch */
@@ -320,7 +321,7 @@ static void eliminate_equation(Query *query, uint32_t i) {
 static bool contains_poly(const PolyConstraint *polys, uint32_t count,
                           PolyConstraint poly) {
   for (uint32_t i = 0; i < count; i++)
-    if (polys[i].d->hash == poly.d->hash && polys[i].eq == poly.eq &&
+    if (dim_hash(polys[i].d) == dim_hash(poly.d) && polys[i].eq == poly.eq &&
         dim_equal(polys[i].d, poly.d))
       return true;
   return false;
@@ -339,8 +340,8 @@ void query_init(Query *query, Assumptions *assumptions, Dim *goal,
   uint64_t hashes[4] = {0}; /* Bloom filter of the kept ones */
   for (uint32_t i = 0; i < query->poly_count; i++) {
     PolyConstraint poly = query->polys[i];
-    uint64_t *word = &hashes[poly.d->hash >> 30];
-    uint64_t bit = (uint64_t)1 << (poly.d->hash >> 24 & 63);
+    uint64_t *word = &hashes[dim_hash(poly.d) >> 30];
+    uint64_t bit = (uint64_t)1 << (dim_hash(poly.d) >> 24 & 63);
     if (dim_is_const(poly.d))
       query->contradiction |=
           poly.eq ? dim_sign(poly.d) != 0 : dim_sign(poly.d) < 0;
