@@ -187,12 +187,13 @@ typedef enum Relation { UNRELATED, SHARES_LEAF, LEAVES_WITHIN } Relation;
 
 /* Whether the entry mentions marked leaves, or no others. */
 static Relation entry_relation(const AssumptionEntry *entry, uint64_t epoch) {
-  uint32_t shared = 0;
-  for (uint32_t i = 0; i < entry->leaf_count; i++)
-    shared += entry->leaves[i]->visit_epoch == epoch;
-  return shared == entry->leaf_count ? LEAVES_WITHIN
-         : shared                    ? SHARES_LEAF
-                                     : UNRELATED;
+  bool shares = false, others = false;
+  for (uint32_t i = 0; i < entry->leaf_count && !(shares && others); i++)
+    if (entry->leaves[i]->visit_epoch == epoch)
+      shares = true;
+    else
+      others = true;
+  return !others ? LEAVES_WITHIN : shares ? SHARES_LEAF : UNRELATED;
 }
 
 typedef struct RelevantLeaves { /* leaves stamped with the epoch */
@@ -320,7 +321,7 @@ static void eliminate_equation(Query *query, uint32_t i) {
 static bool contains_poly(const PolyConstraint *polys, uint32_t count,
                           PolyConstraint poly) {
   for (uint32_t i = 0; i < count; i++)
-    if (polys[i].d->hash == poly.d->hash && polys[i].eq == poly.eq &&
+    if (dim_hash(polys[i].d) == dim_hash(poly.d) && polys[i].eq == poly.eq &&
         dim_equal(polys[i].d, poly.d))
       return true;
   return false;
@@ -339,8 +340,8 @@ void query_init(Query *query, Assumptions *assumptions, Dim *goal,
   uint64_t hashes[4] = {0}; /* Bloom filter of the kept ones */
   for (uint32_t i = 0; i < query->poly_count; i++) {
     PolyConstraint poly = query->polys[i];
-    uint64_t *word = &hashes[poly.d->hash >> 30];
-    uint64_t bit = (uint64_t)1 << (poly.d->hash >> 24 & 63);
+    uint64_t *word = &hashes[dim_hash(poly.d) >> 30];
+    uint64_t bit = (uint64_t)1 << (dim_hash(poly.d) >> 24 & 63);
     if (dim_is_const(poly.d))
       query->contradiction |=
           poly.eq ? dim_sign(poly.d) != 0 : dim_sign(poly.d) < 0;
@@ -431,6 +432,10 @@ static unsigned atom_direction(const Atom *atom, const Atom *leaf) {
 /* The value of d may grow and fall, as the bits say, when the leaf grows. */
 static unsigned direction(const Dim *d, const Atom *leaf) {
   unsigned found = 0;
+  if (d->is_sum_of_vars && leaf->var) {
+    int sign = bigint_sign(dim_coef_of(d, leaf->dim->terms[0].mono));
+    return sign > 0 ? GROWS : sign < 0 ? FALLS : 0;
+  }
   for (uint32_t i = 0; i < d->term_count && found != (GROWS | FALLS); i++) {
     const Monomial *mono = d->terms[i].mono;
     unsigned here = 0;
@@ -665,22 +670,24 @@ static bool may_dominate(SignFilter a, SignFilter b) {
   return !(b.positive & ~a.positive) && !(a.negative & ~b.negative);
 }
 
-/* True if a >= b for all sizes, by comparison of coefficients. */
+/* True if a >= b for all sizes, by comparison of coefficients.  Begins at the
+   constant terms and at the newest variables: there most pairs differ. */
 static bool dominates(const Dim *a, const Dim *b) {
-  uint32_t i = 0, j = 0;
-  while (i < a->term_count || j < b->term_count) {
-    int order = i == a->term_count ? 1
-                : j == b->term_count
-                    ? -1
-                    : dim_monomial_cmp(a->terms[i].mono, b->terms[j].mono);
-    BigInt x = order <= 0 ? a->terms[i].coef : bigint_of(0);
-    BigInt y = order >= 0 ? b->terms[j].coef : bigint_of(0);
-    const Monomial *mono = order <= 0 ? a->terms[i].mono : b->terms[j].mono;
+  uint32_t i = a->term_count, j = b->term_count;
+  while (i || j) {
+    int order =
+        !i   ? 1
+        : !j ? -1
+             : -dim_monomial_cmp(a->terms[i - 1].mono, b->terms[j - 1].mono);
+    BigInt x = order <= 0 ? a->terms[i - 1].coef : bigint_of(0);
+    BigInt y = order >= 0 ? b->terms[j - 1].coef : bigint_of(0);
+    const Monomial *mono =
+        order <= 0 ? a->terms[i - 1].mono : b->terms[j - 1].mono;
     int sign = bigint_cmp(x, y);
     if (sign < 0 || (sign > 0 && !dim_monomial_nonneg(mono)))
       return false;
-    i += order <= 0;
-    j += order >= 0;
+    i -= order <= 0;
+    j -= order >= 0;
   }
   return true;
 }

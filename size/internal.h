@@ -111,8 +111,10 @@ typedef struct Term {
 } Term;
 
 struct Dim {
-  uint32_t term_count, hash, weight;
+  uint32_t term_count, weight;
+  uint32_t hash; /* see dim_hash */
   uint16_t depth;
+  bool has_hash : 1;
   bool has_meta : 1; /* contained an unsolved meta or a product when created */
   bool has_product : 1;   /* contains the product of a shape variable */
   bool has_unguarded : 1; /* contains an unguarded division */
@@ -152,6 +154,7 @@ struct Atom {
   uint32_t model_index;   /* model_search.c: index among the variables */
   uint32_t witness_index; /* witness.c: index among the leaves */
   uint32_t memo_index;    /* query_memo.c: number in the current key */
+  uint32_t column_index;  /* linearize.c: its last column */
   Dim **bounds;           /* linearize.c: polynomials that are never negative */
   uint32_t bound_count;
 };

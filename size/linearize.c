@@ -63,8 +63,16 @@ struct Linearization {
 
 /* ---- columns ---- */
 
-/* Returns UINT32_MAX if there are too many columns. */
-static uint32_t column_of(Linearization *lin, const Monomial *mono, bool make) {
+/* The column that the monomial, a single atom, had last.  Another linearization
+   may have given it another one. */
+static bool is_last_column(const Linearization *lin, const Monomial *mono) {
+  uint32_t i = mono->powers[0].atom->column_index;
+  return i < lin->column_count && lin->columns[i]->degree == 1 &&
+         lin->columns[i]->powers[0].atom == mono->powers[0].atom;
+}
+
+static uint32_t find_column(Linearization *lin, const Monomial *mono,
+                            bool make) {
   uint32_t hash = dim_monomial_hash(mono), slot = hash % COLUMN_SLOTS;
   for (; lin->column_slots[slot]; slot = (slot + 1) % COLUMN_SLOTS) {
     uint32_t i = lin->column_slots[slot] - 1u;
@@ -77,6 +85,16 @@ static uint32_t column_of(Linearization *lin, const Monomial *mono, bool make) {
   lin->columns[lin->column_count] = mono;
   lin->column_slots[slot] = (uint8_t)(lin->column_count + 1);
   return lin->column_count++;
+}
+
+/* Returns UINT32_MAX if there are too many columns. */
+static uint32_t column_of(Linearization *lin, const Monomial *mono, bool make) {
+  if (mono->degree != 1)
+    return find_column(lin, mono, make);
+  Atom *atom = mono->powers[0].atom;
+  if (!is_last_column(lin, mono))
+    atom->column_index = find_column(lin, mono, make);
+  return atom->column_index;
 }
 
 static Monomial *monomial_scratch(Linearization *lin, uint32_t max) {

@@ -156,7 +156,7 @@ static uint32_t saturate_weight(uint64_t n) {
 
 static void compute_metadata(Dim *d) {
   uint64_t weight = d->term_count;
-  uint32_t hash = 0, depth = 0;
+  uint32_t depth = 0;
   bool has_meta = false, has_product = false, has_unguarded = false;
   bool is_sum = true;
   for (uint32_t i = 0; i < d->term_count; i++) {
@@ -172,9 +172,7 @@ static void compute_metadata(Dim *d) {
       is_sum &= atom->kind == ATOM_VAR;
       depth = atom->depth > depth ? atom->depth : depth;
     }
-    hash = hash_mix(hash + monomial_hash(mono), bigint_hash(d->terms[i].coef));
   }
-  d->hash = hash;
   d->weight = saturate_weight(weight);
   d->depth = (uint16_t)depth;
   d->has_meta = has_meta;
@@ -319,7 +317,7 @@ Dim *dim_atom_intern(DimCtx *cx, Atom *key) {
   if (key->shape)
     key->hash = hash_mix(key->hash, (uint32_t)((uintptr_t)key->shape >> 4));
   for (uint32_t i = 0; i < key->arg_count; i++)
-    key->hash = hash_mix(key->hash, key->args[i]->hash);
+    key->hash = hash_mix(key->hash, dim_hash(key->args[i]));
   Atom **slot = atom_slot(atoms, key);
   if (*slot)
     return (*slot)->dim;
@@ -387,7 +385,8 @@ bool dim_obviously_nonneg(const Dim *d) {
 bool dim_equal(const Dim *a, const Dim *b) {
   if (a == b)
     return true;
-  if (a->term_count != b->term_count || a->hash != b->hash)
+  if (a->term_count != b->term_count ||
+      (a->has_hash && b->has_hash && a->hash != b->hash))
     return false;
   for (uint32_t i = 0; i < a->term_count; i++)
     if (bigint_cmp(a->terms[i].coef, b->terms[i].coef) ||
@@ -397,7 +396,16 @@ bool dim_equal(const Dim *a, const Dim *b) {
 }
 
 uint32_t dim_hash(const Dim *d) {
-  return d->hash;
+  if (d->has_hash)
+    return d->hash;
+  uint32_t hash = 0;
+  for (uint32_t i = 0; i < d->term_count; i++)
+    hash = hash_mix(hash + monomial_hash(d->terms[i].mono),
+                    bigint_hash(d->terms[i].coef));
+  Dim *cache = (Dim *)d;
+  cache->hash = hash;
+  cache->has_hash = true;
+  return hash;
 }
 
 bool dim_equal_up_to_sign(DimCtx *cx, Dim *a, Dim *b) {

@@ -54,6 +54,21 @@ static inline void add_word(struct QueryMemo *memo, uint32_t word) {
 
 static void add_polynomial(struct QueryMemo *memo, const Dim *d);
 
+/* Writes the coefficient with the number of powers: most fit in one word. */
+static uint32_t *put_coefficient(uint32_t *at, const Term *term) {
+  int64_t coef = term->coef.small;
+  uint32_t count = term->mono->power_count;
+  if (coef == (int8_t)coef && count < LONG_TERM) {
+    *at++ = (uint32_t)(uint8_t)coef << 24 | count;
+    return at;
+  }
+  *at++ = LONG_TERM;
+  *at++ = count;
+  *at++ = (uint32_t)coef;
+  *at++ = (uint32_t)((uint64_t)coef >> 32);
+  return at;
+}
+
 /* Everything about an atom that a proof or a search may depend on. */
 static uint32_t atom_properties(const Atom *atom) {
   uint32_t bits = atom->kind | (uint32_t)dim_atom_nonneg(atom) << 3 |
@@ -64,13 +79,45 @@ static uint32_t atom_properties(const Atom *atom) {
   return bits;
 }
 
+/* Returns true for an atom that the key has not mentioned yet. */
+static inline bool number_atom(struct QueryMemo *memo, Atom *atom) {
+  if (atom->visit_epoch == memo->epoch)
+    return false;
+  atom->memo_index = memo->atom_count++;
+  atom->visit_epoch = memo->epoch;
+  return true;
+}
+
+enum { MAX_TERM_WORDS = 6 }; /* of a variable with a coefficient */
+
+/* The same words as for other polynomials, with one test for all of them. */
+static void add_sum_of_vars(struct QueryMemo *memo, const Dim *d) {
+  uint64_t need = 1 + (uint64_t)MAX_TERM_WORDS * d->term_count;
+  if (memo->key_length + need > MAX_KEY_WORDS) {
+    memo->is_exact = false;
+    return;
+  }
+  uint32_t *at = &memo->key[memo->key_length];
+  *at++ = d->term_count;
+  for (uint32_t i = 0; i < d->term_count; i++) {
+    const Term *term = &d->terms[i];
+    memo->is_exact = memo->is_exact && !term->coef.limbs;
+    at = put_coefficient(at, term);
+    if (!term->mono->power_count)
+      continue;
+    Atom *atom = term->mono->powers[0].atom;
+    bool is_new = number_atom(memo, atom);
+    *at++ = atom->memo_index << EXPONENT_BITS | 1;
+    if (is_new)
+      *at++ = atom_properties(atom);
+  }
+  memo->key_length = (uint32_t)(at - memo->key);
+}
+
 /* Adds the atom with its exponent. */
 static void add_power(struct QueryMemo *memo, Power power) {
   Atom *atom = power.atom;
-  bool is_new = atom->visit_epoch != memo->epoch;
-  if (is_new)
-    atom->memo_index = memo->atom_count++;
-  atom->visit_epoch = memo->epoch;
+  bool is_new = number_atom(memo, atom);
   add_word(memo, atom->memo_index << EXPONENT_BITS | power.exp);
   if (!is_new)
     return;
@@ -81,26 +128,19 @@ static void add_power(struct QueryMemo *memo, Power power) {
       atom->kind == ATOM_DIV && !dim_is_const(atom->args[1]);
 }
 
-/* Adds the coefficient with the number of powers: most fit in one word. */
-static void add_coefficient(struct QueryMemo *memo, const Term *term) {
-  int64_t coef = term->coef.small;
-  uint32_t count = term->mono->power_count;
-  if (coef == (int8_t)coef && count < LONG_TERM) {
-    add_word(memo, (uint32_t)(uint8_t)coef << 24 | count);
+static void add_polynomial(struct QueryMemo *memo, const Dim *d) {
+  if (d->is_sum_of_vars) {
+    add_sum_of_vars(memo, d);
     return;
   }
-  add_word(memo, LONG_TERM);
-  add_word(memo, count);
-  add_word(memo, (uint32_t)coef);
-  add_word(memo, (uint32_t)((uint64_t)coef >> 32));
-}
-
-static void add_polynomial(struct QueryMemo *memo, const Dim *d) {
   add_word(memo, d->term_count);
   for (uint32_t i = 0; i < d->term_count && memo->is_exact; i++) {
     const Term *term = &d->terms[i];
     memo->is_exact = !term->coef.limbs;
-    add_coefficient(memo, term);
+    uint32_t words[MAX_TERM_WORDS];
+    uint32_t count = (uint32_t)(put_coefficient(words, term) - words);
+    for (uint32_t j = 0; j < count; j++)
+      add_word(memo, words[j]);
     for (uint32_t j = 0; j < term->mono->power_count; j++)
       add_power(memo, term->mono->powers[j]);
   }

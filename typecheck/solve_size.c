@@ -133,12 +133,21 @@ static void note_shared_meta(void *arg, DimVar *v) {
     s->found = v;
 }
 
-DimVar *forced_zero_size(Checker *c, Dim *a, Dim *b) {
-  Dim *d = dim_cancel_common_factor(c->dims, dim_sub(c->dims, a, b));
+/* Their difference without common factors. */
+static Dim *size_difference(Checker *c, Dim *a, Dim *b) {
+  return dim_cancel_common_factor(c->dims, dim_sub(c->dims, a, b));
+}
+
+/* forced_zero_size, where d is the difference. */
+static DimVar *zero_size_of(Checker *c, Dim *a, Dim *b, Dim *d) {
   SharedMeta s = {c, a, b, NULL};
   if (dim_vanishes_only_at_zero(d))
     dim_each_var(d, note_shared_meta, NULL, &s);
   return s.found;
+}
+
+DimVar *forced_zero_size(Checker *c, Dim *a, Dim *b) {
+  return zero_size_of(c, a, b, size_difference(c, a, b));
 }
 
 /* Warns that an axis of size 1 does not broadcast.  Probably * was meant, and
@@ -278,7 +287,7 @@ Verdict solve_size_eq(Checker *c, Constraint *k) {
     return ENTAILED; /* `?` accepts any size */
   if (dim_equal(a, b))
     return ENTAILED;
-  Dim *d = dim_cancel_common_factor(c->dims, dim_sub(c->dims, a, b)), *value;
+  Dim *d = size_difference(c, a, b), *value;
   if (dim_is_const(d))
     return undecided_if_vanishing(c, a, b,
                                   dim_sign(d) ? CONTRADICTED : ENTAILED);
@@ -288,8 +297,7 @@ Verdict solve_size_eq(Checker *c, Constraint *k) {
     if (dim_check_eq0(c->facts.loaded, d, false) == ENTAILED)
       return ENTAILED;
   }
-  if (solves_hole_by_division(c, k->assumptions, d) ||
-      forced_zero_size(c, a, b))
+  if (solves_hole_by_division(c, k->assumptions, d) || zero_size_of(c, a, b, d))
     return UNDECIDED;
   DimVar *v = find_solution(c, k, a, b, d, &value);
   if (v)

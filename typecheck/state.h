@@ -184,12 +184,11 @@ typedef struct Datatype { /* datatype; list, string and key are datatypes too */
   Dec *dec;              /* NULL if built in */
 } Datatype;
 
+/* What walks read comes first: it mostly lies in one cache line. */
 struct Type {
-  TypeTag tag;
-  uint32_t alias_count;
-  Span span;        /* span of the annotation that created it, or none */
-  Sym *alias;       /* alias that the user wrote, for printing */
-  Dim **alias_dims; /* sizes of the alias */
+  TypeTag tag : 8;
+  uint32_t alias_count : 24;
+  Span span; /* span of the annotation that created it, or none */
   union {
     TyVar *var; /* TY_VAR */
     struct {    /* TY_TENSOR */
@@ -232,6 +231,8 @@ struct Type {
       ElemVar *elem;
     } cast;
   };
+  Sym *alias;       /* alias that the user wrote, for printing */
+  Dim **alias_dims; /* sizes of the alias */
 };
 
 static inline bool ty_has_args(const Type *t) {
