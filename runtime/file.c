@@ -532,8 +532,11 @@ bool file_save(const char *path, uint32_t count, const char *const *names,
   OutputFile out = {.path = path};
   Replacement r;
   const FileFormat *format = format_of(path, fault);
-  if (!format)
+  if (!format) {
+    fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, "
+                          ".csv, .tsv, .txt, .bin, .png, .pgm or .ppm");
     return false;
+  }
   if (!format->list_names && count != 1) {
     output_fault(&out, fault, "a %s file contains one tensor; found %u",
                  format->extension, count);
