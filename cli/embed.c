@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* The arguments: the folder of the model, the query or the output file or "",
    then texts or files. */
@@ -41,9 +42,20 @@ static bool write_program(const Options *o, Buffer *to) {
   return true;
 }
 
+static bool is_file(const char *path) {
+  struct stat is;
+  return stat(path, &is) == 0 && !S_ISDIR(is.st_mode);
+}
+
 static bool is_used_well(const Options *o) {
   if (o->arg_count == 0)
     return usage_error("embed", "no model given"), false;
+  if (is_file(o->args[0]))
+    return usage_error("embed",
+                       "%s is a file; a model for embeddings is a folder; for "
+                       "a .gguf file, use `axon generate`",
+                       o->args[0]),
+           false;
   if (o->search && (o->output || o->json))
     return usage_error("embed", "--search does not go with -o and --json"),
            false;

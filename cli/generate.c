@@ -1,6 +1,7 @@
 /* axon generate MODEL PROMPT: a language model continues a text.  Main entry
    point: verb_generate.  The work is done by the module llama. */
 #include "cli/cli.h"
+#include "serve/serve.h"
 #include "support/buffer.h"
 
 static const char program[] =
@@ -35,8 +36,15 @@ int verb_generate(int argc, char **argv) {
   int status = options_parse(&o, "generate", "Gq", argc, argv);
   if (status >= 0)
     return status;
-  if (o.arg_count != 2)
+  if (o.arg_count > 2)
+    return usage_error("generate", "give one prompt: quote its words");
+  if (o.arg_count < 2)
     return usage_error("generate", "give a model and a prompt");
+  if (server_is_encoder(o.args[0]))
+    return usage_error("generate",
+                       "%s is a folder; a model that writes texts is a .gguf "
+                       "file; for embeddings, use `axon embed`",
+                       o.args[0]);
   if (!write_program(&o, &text)) {
     buffer_free(&text);
     return EXIT_USAGE;

@@ -111,6 +111,14 @@ static int parse_settings(Arena *arena, const Options *o, Settings *settings,
 
 /* ---- writing ---- */
 
+/* True if a program seems to be meant, and not a folder. */
+static bool names_program(const char *output) {
+  size_t len = strlen(output);
+  struct stat is;
+  return len > 4 && strcmp(output + len - 4, ".axn") == 0 &&
+         (stat(output, &is) != 0 || !S_ISDIR(is.st_mode));
+}
+
 static bool make_folder(const char *path) {
   return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
@@ -255,6 +263,11 @@ int verb_import(int argc, char **argv) {
   if (o.arg_count != 1)
     return usage_error("import", o.arg_count ? "more than one file given"
                                              : "no file given");
+  if (o.output && names_program(o.output))
+    return usage_error("import",
+                       "-o names a folder; found `%s`: write `-o "
+                       "%.*s`, or omit it for this folder",
+                       o.output, (int)strlen(o.output) - 4, o.output);
   Arena *arena = import_arena_new();
   status = import_file(arena, &o, o.args[0]);
   import_arena_free(arena);

@@ -468,8 +468,8 @@ bool option_number(const char *verb, const char *name, const char *text,
     *value = x;
     return true;
   }
-  usage_error(verb, "--%s must be a number from %g to %g; found `%s`", name,
-              least, most, text);
+  usage_error(verb, "--%s must be a number from %.10g to %.10g; found `%s`",
+              name, least, most, text);
   return false;
 }
 

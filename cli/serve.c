@@ -62,7 +62,7 @@ static void interrupt(void *session) {
 static int report_fault(const Fault *fault) {
   fprintf(stderr, "axon serve: %s\n", fault->message);
   if (fault->help[0])
-    fprintf(stderr, "%s\n", fault->help);
+    fprintf(stderr, "help: %s\n", fault->help);
   return EXIT_DIAGNOSTICS;
 }
 

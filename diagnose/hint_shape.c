@@ -128,10 +128,6 @@ static void hint_new_axis(Checker *c, Diag *d, const Origin *o, uint32_t at,
 /* A number is expected, but a tensor is found. */
 static bool hint_elementwise(Checker *c, Diag *d, const Origin *o,
                              const Shape *have) {
-  if (o->subject && strcmp(o->subject, "if") == 0) {
-    d->help = "for a choice per element, write select c x y";
-    return true;
-  }
   if (o->kind != ORIGIN_ARG)
     return false;
   Type *fun = o->arg.fun_type ? ty_root(o->arg.fun_type) : NULL;
@@ -206,6 +202,11 @@ void hint_rank(Checker *c, Diag *d, Type *actual, Type *expected,
                const Origin *o) {
   Shape *have = error_shape(c, actual), *wanted = error_shape(c, expected);
   uint32_t at;
+  if (o->subject && strcmp(o->subject, "if") == 0) {
+    d->help = "for a choice per element, write select c x y; for one choice, "
+              "all c or any c";
+    return;
+  }
   if (shape_has_known_rank(have) && !shape_has_known_rank(wanted) &&
       have->len && have->len + 1 == shape_min_rank(wanted) &&
       wanted->axes[0].tag == SHAPE_SPLICE && o->subject &&

@@ -5,10 +5,12 @@
 #include "support/buffer.h"
 #include "support/file_open.h"
 #include "support/flag.h"
+#include "support/similar_file.h"
 #include "support/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,9 +207,15 @@ PRIM(prim_str_case) {
 NORETURN static void fail_path(Eval *vm, const char *path, const char *what) {
   int error = errno;
   vm_poll_interrupt(vm);
+  char similar[PATH_MAX], help[PATH_MAX + 20];
+  bool is_similar =
+      error == ENOENT && file_find_similar(path, similar, sizeof similar);
+  if (is_similar)
+    snprintf(help, sizeof help, "did you mean \"%s\"?", similar);
   vm_fail_at(vm, (Span){0}, 508,
-             error == ENOENT ? "paths are relative to the working directory"
-                             : NULL,
+             is_similar        ? help
+             : error == ENOENT ? "paths are relative to the working directory"
+                               : NULL,
              "%s cannot be %s: %s", path, what, file_open_error(error));
 }
 

@@ -7,6 +7,7 @@
 #include "support/arena_text.h"
 #include "support/file_open.h"
 #include "support/mem.h"
+#include "support/similar_file.h"
 #include "support/trap.h"
 
 #include <errno.h>
@@ -102,9 +103,12 @@ static bool open_input(InputFile *in, const char *path, size_t least_mapped,
   *in = (InputFile){.path = path};
   int fd = file_open_regular(path, &in->size);
   if (fd < 0) {
-    bool relative = errno == ENOENT && path[0] != '/';
+    bool is_missing = errno == ENOENT;
+    char similar[PATH_MAX];
     input_fault(in, fault, "%s", file_open_error(errno));
-    if (relative)
+    if (is_missing && file_find_similar(path, similar, sizeof similar))
+      fault_set_help(fault, "did you mean \"%.200s\"?", similar);
+    else if (is_missing && path[0] != '/')
       fault_set_help(fault, "the path starts at the working directory, which "
                             "may differ from the folder of the program");
     return false;
@@ -528,8 +532,11 @@ bool file_save(const char *path, uint32_t count, const char *const *names,
   OutputFile out = {.path = path};
   Replacement r;
   const FileFormat *format = format_of(path, fault);
-  if (!format)
+  if (!format) {
+    fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, "
+                          ".csv, .tsv, .txt, .bin, .png, .pgm or .ppm");
     return false;
+  }
   if (!format->list_names && count != 1) {
     output_fault(&out, fault, "a %s file contains one tensor; found %u",
                  format->extension, count);

@@ -7,6 +7,7 @@
 #include "support/buffer.h"
 #include "support/file_open.h"
 #include "support/intern.h"
+#include "support/similar_file.h"
 #include "support/trap.h"
 
 #include <errno.h>
@@ -28,7 +29,11 @@ static bool cannot_read(Session *s, const char *path, Span span,
                         const char *why) {
   Diag *diag = session_error(s, 601, span, "cannot read %s: %s", path, why);
   const ForeignWord *library = foreign_library(s, path);
-  if (span.file)
+  char similar[PATH_MAX];
+  if (!library && errno == ENOENT &&
+      file_find_similar(path, similar, sizeof similar))
+    diag->help = arena_printf(s->arena, "did you mean %s?", similar);
+  else if (span.file)
     diag->help = library ? arena_printf(s->arena, "no import is needed: %s",
                                         library->help)
                          : "import a library module, or a file with a path "

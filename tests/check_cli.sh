@@ -57,6 +57,13 @@ echo 'do print (input_line ())' >line.axn
 expect 0 '^list ..$' "$AXON" run line.axn
 expect 1 'standard input cannot be read' sh -c "'$AXON' run line.axn <."
 expect 1 'standard input cannot be read' sh -c "'$AXON' run line.axn <&-"
+expect 2 'quote its words' "$AXON" generate good.axn two words
+expect 2 '[.] is a folder;' "$AXON" generate . text
+expect 2 'good.axn is a file;' "$AXON" embed good.axn text
+expect 2 'from 1 to 2147483647; found' "$AXON" generate good.axn text --max -1
+expect 2 'write `-o q`' "$AXON" import good.axn -o q.axn
+expect 1 '^help: the path' "$AXON" serve no_model
+expect 1 'did you mean good.axn' "$AXON" run goood.axn
 expect 2 'no file given' "$AXON" check
 expect 2 'no file given' "$AXON" dump
 expect 2 'tree, core or graph' "$AXON" dump --stage=leaf good.axn

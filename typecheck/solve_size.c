@@ -157,10 +157,17 @@ static void warn_broadcast_forces_one(Checker *c, const Constraint *k,
   const Origin *o = k->origin;
   if (c->names.module->library || o->kind != ORIGIN_OPERATOR || o->body_origin)
     return; /* in a call, the arguments may still determine its sizes */
+  VarNames *names = var_names_share(c);
   Diag *d =
       warning_at(c, 404, o->span,
                  "%s must be 1 here: it is combined with an axis of size 1",
                  dim_to_text(c, dim_of_var(c->dims, v)));
+  if (o->actual && o->expected) {
+    const char *left = ty_text(c, o->actual);
+    d->primary_label =
+        arena_printf(c->arena, "%s and %s", left, ty_text(c, o->expected));
+  }
+  c->notes.message_names = names;
   d->help = "an axis of size 1 does not broadcast; an axis made with * does, "
             "as in x.[:, *]";
 }
