@@ -74,7 +74,7 @@ do print (mx, all mx)
 val far = for i < 131, j < 131 => sum (for k < 2, l < 64 =>
   f32 t.[i, 64 * k + l] * f32 ts.[k, i] *
   (f32 t.[j, 64 * k + l] * f32 ts.[1 - k, j]))
-do print (far, all (for i < 131, j < 150 => if j < 131 then far.[i, j] else 0.0))
+do print (far, all (pad ~axis:1 ~after:19 far))
 END
 echo 'gemm * f4_e2m1 *x*x* {way=tcgen05 n=192 stages=2 store=shared}' >schedules
 mkdir "$work/sources"

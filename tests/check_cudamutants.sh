@@ -253,7 +253,8 @@ do print (x, y, xs, ys)
 do print (fp4.dequantize_mx x xs @ transpose (fp4.dequantize_mx y ys))
 val zs = sort (reshape [17, 133] (powers 133 5))
 do print zs
-do print (fp4.dequantize_mx x (transpose zs) @ transpose (fp4.dequantize_mx y ys))
+val z = fp4.dequantize_mx x (transpose zs)
+do print (z @ transpose (fp4.dequantize_mx y ys))
 END
 unset AXON_SCHEDULES FAKE_CAPABILITY
 scanned='do print (cumsum ~axis:1 (reshape [3, 3000] (ones 9000)))

@@ -294,7 +294,8 @@ for list in attention attention_on_sm_75 query; do
 done
 refuse_gpu 'by attention {way=mma' refused_gpu_gradient
 for list in product product_on_sm_75 product_on_sm_80 product_on_sm_100a \
-  scaled_on_sm_100a f32 f64 f8 computed computed_on_sm_100a conv tile_count build
+  scaled_on_sm_100a f32 f64 f8 computed computed_on_sm_100a conv tile_count \
+  build
 do
   refuse_gpu 'by gemm' refused_gpu_$list
 done
