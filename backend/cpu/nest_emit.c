@@ -446,6 +446,8 @@ static void write_unrolled(NestWriter *w, uint32_t depth, const NestState *s) {
        is_tile = nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 1) !=
                  NO_LOOP,
        is_whole = w->nest->spec->extents[l->axis] == l->count &&
+                  nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 2) ==
+                      NO_LOOP &&
                   !loop_is_trimmed(w->nest->spec, l->axis),
        is_bound = is_tile && !is_whole && !r->is_full &&
                   !masks_lanes(w, l->axis) && w->clamped != depth;
