@@ -388,6 +388,10 @@ static const char *atom(StepContext *c) {
     if (nest_axis_is_reduced(n, l->axis) != (j == 2))
       return refuse(c, j == 2 ? "is not summed: name rows, columns and terms"
                               : "is summed: name rows, columns and terms");
+    int64_t count = constant_count(n, c->at);
+    if (!count && j < 2)
+      return refuse(c, "has no constant number of iterations: tile it");
+    l->count = j < 2 ? count : l->count;
     l->run = NEST_ATOM;
   }
   return NULL;

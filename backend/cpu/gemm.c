@@ -727,7 +727,7 @@ static void emit_tile(GemmCode *c) {
              panel_arguments(e, t, c->loop_index, c->prepacked_index),
              first_row, carried ? "1" : format(e, "k0 != %s", c->range.from));
   buffer_printf(&c->loops->tile,
-                "const int64_t y = begin%u, x = begin%u, rows = end%u - x;\n"
+                "const int64_t y = begin%u, x = begin%u, rows = size%u;\n"
                 "if (rows == MR%s && y + NR%s <= n1)\n"
                 "tile%s%s);\nelse\n"
                 "edge%s%s,\nrows, n1 - y < NR%s ? n1 - y : NR%s);\n",

@@ -304,26 +304,40 @@ static const char *step_text(NestWriter *w, const NestLoop *l) {
                         : format(w->e, "%lld", (long long)l->step);
 }
 
-/* Opens a loop over tiles, of which the last ones may be smaller. */
+/* Opens a loop over tiles with size%u iterations. */
+static void open_sized_tiles(NestWriter *w, uint32_t depth,
+                             const NestState *s) {
+  const NestLoop *l = &w->nest->loops[depth];
+  const AxisRange *r = &s->axes[l->axis];
+  const char *at = loop_name(w, 'b', depth), *step = step_text(w, l),
+             *full = "", *less = "";
+  if (l->tail == TAIL_SPREAD) {
+    full = format(w->e, ", full%u = %s - spread_of(%s - %s, %s)", depth, r->end,
+                  r->end, r->begin, step);
+    less = format(w->e, "%s >= full%u ? %lld : ", at, depth,
+                  (long long)l->step - 1);
+  }
+  buffer_printf(w->out,
+                "for (int64_t %s = %s, size%u%s; %s < %s; %s += size%u%s) {\n"
+                "size%u = %s%s + %s <= %s ? %s : %s - %s;\n"
+                "const int64_t %s = %s + size%u;\n(void)%s;\n",
+                at, r->begin, depth, full, at, r->end, at, depth,
+                next_count(w, depth, s), depth, less, at, step, r->end, step,
+                r->end, at, loop_name(w, 'e', depth), at, depth,
+                loop_name(w, 'e', depth));
+}
+
+/* Opens a loop over tiles, of which the last one may be smaller.  Loops over
+ * terms run once without any. */
 static void open_tiles(NestWriter *w, uint32_t depth, const NestState *s) {
   const NestLoop *l = &w->nest->loops[depth];
   const AxisRange *r = &s->axes[l->axis];
   const char *at = loop_name(w, 'b', depth), *end = loop_name(w, 'e', depth),
-             *step = step_text(w, l), *next = next_count(w, depth, s),
-             *once = "";
+             *step = step_text(w, l), *once = "";
   if (w->tiles && w->tiles->may_be_empty &&
       nest_axis_is_reduced(w->nest, l->axis))
     once = format(w->e, " || %s == %s", at, r->begin);
-  if (l->tail == TAIL_SPREAD)
-    buffer_printf(
-        w->out,
-        "for (int64_t %s = %s, %s, full%u = %s - spread_of(%s - %s, %s);"
-        " %s < %s; %s = %s%s) {\n"
-        "%s = %s + %s - (%s >= full%u);\n"
-        "%s = %s < %s ? %s : %s;\n",
-        at, r->begin, end, depth, r->end, r->end, r->begin, step, at, r->end,
-        at, end, next, end, at, step, at, depth, end, end, r->end, end, r->end);
-  else if (is_only_tile(w, depth))
+  if (is_only_tile(w, depth))
     buffer_printf(w->out, "{\nconst int64_t %s = %s, %s = %s;\n", at, r->begin,
                   end, r->end);
   else
@@ -331,8 +345,9 @@ static void open_tiles(NestWriter *w, uint32_t depth, const NestState *s) {
                   "for (int64_t %s = %s; %s < %s%s; %s += %s%s) {\n"
                   "const int64_t %s = %s + %s < %s ? %s + %s : %s;\n"
                   "(void)%s;\n",
-                  at, r->begin, at, r->end, once, at, step, next, end, at, step,
-                  r->end, at, step, r->end, end);
+                  at, r->begin, at, r->end, once, at, step,
+                  next_count(w, depth, s), end, at, step, r->end, at, step,
+                  r->end, end);
 }
 
 /* Tiles of which the last one may have fewer iterations. */
@@ -342,7 +357,10 @@ static void write_tiles(NestWriter *w, uint32_t depth, const NestState *from) {
   NestState s = *from;
   s.axes[l->axis].end = end;
   declare_count(w, depth, from);
-  open_tiles(w, depth, from);
+  if (l->tail == TAIL_SPREAD || depth + 1 == nest_atom(w->nest))
+    open_sized_tiles(w, depth, from);
+  else
+    open_tiles(w, depth, from);
   if (l->polls)
     buffer_puts(w->out, "if (stop && *stop)\nreturn 0;\n");
   if (w->nest->loads_masked && l->axis == w->e->vector_axis)
@@ -428,6 +446,8 @@ static void write_unrolled(NestWriter *w, uint32_t depth, const NestState *s) {
        is_tile = nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 1) !=
                  NO_LOOP,
        is_whole = w->nest->spec->extents[l->axis] == l->count &&
+                  nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 2) ==
+                      NO_LOOP &&
                   !loop_is_trimmed(w->nest->spec, l->axis),
        is_bound = is_tile && !is_whole && !r->is_full &&
                   !masks_lanes(w, l->axis) && w->clamped != depth;

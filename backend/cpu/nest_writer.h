@@ -55,7 +55,8 @@ typedef struct OperandCopy {
 } OperandCopy;
 
 /* The code of a nest with a register tile.  Iterations of loop %u are
- * begin%u .. end%u - 1. */
+ * begin%u .. end%u - 1; those of the last loop outside of the tile are
+ * size%u. */
 typedef struct TileCode {
   /* The part of each axis that the nest runs over. */
   const char *begin[MAX_KERNEL_AXES + 1], *end[MAX_KERNEL_AXES + 1];

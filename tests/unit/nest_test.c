@@ -267,9 +267,9 @@ static LoopNest *new_product(Arena *arena) {
   return spec;
 }
 
-#define TILES                                                                  \
-  "tile i1 96 argument; tile i1 6 spread; tile i2 64; tile i3 32 argument; "   \
-  "order i1.2, i1.1, i2.1, i3.1, i1, i2, i3; atom i1, i2, i3; "                \
+#define TILES                                                                \
+  "tile i1 96 argument; tile i1 6 spread; tile i2 64; tile i3 32 argument; " \
+  "order i1.2, i1.1, i2.1, i3.1, i1, i2, i3; atom i1, i2, i3; "              \
   "order i1.2, i3.1, i2.1, i1.1; "
 
 static const Refused refused_of_products[] = {
@@ -277,6 +277,8 @@ static const Refused refused_of_products[] = {
      "i1 belongs to no register tile: name three loops: rows, columns and "
      "terms"},
     {"tile i1 6; tile i2 64; unroll i1; atom i1, i2, i3", "i1 is not serial"},
+    {"tile i1 6 argument; tile i2 64; atom i1, i2, i3",
+     "i1 has no constant number of iterations: tile it"},
     {"tile i1 6; tile i2 64; atom i1, i3, i2",
      "i3 is summed: name rows, columns and terms"},
     {"tile i1 6; tile i2 64; atom i1, i2, i2.1",
