@@ -469,11 +469,13 @@ __attribute__((destructor)) static void kill_processes(void) {
 
 static ArtifactKey source_key(const char *source, size_t len,
                               CompileLevel level) {
-  const char *flag = toolchain_level_flags(level).flag[0];
-  const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
-                                {flag, strlen(flag)},
-                                {source, len}};
-  return artifact_key(ARRAY_LEN(parts), parts);
+  const LevelFlags flags = toolchain_level_flags(level);
+  ArtifactPart parts[2 + ARRAY_LEN(flags.flag)] = {
+      {&toolchain()->key, sizeof(ArtifactKey)}, {source, len}};
+  size_t count = 2;
+  for (size_t k = 0; k < ARRAY_LEN(flags.flag) && flags.flag[k]; k++)
+    parts[count++] = (ArtifactPart){flags.flag[k], strlen(flags.flag[k])};
+  return artifact_key(count, parts);
 }
 
 static JitObject *object_new(ArtifactKey key, CompileLevel level,
