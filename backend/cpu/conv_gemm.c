@@ -430,8 +430,9 @@ static void emit_channel_vectorized(Emitter *e, const GemmTiling *t,
     buffer_printf(out, "for (int64_t z = 0; z < hi - lo; z += MR%s) {\n", id);
   if (t->prefetch_a)
     buffer_printf(out,
+                  "#ifndef QUICK\n"
                   "if (ahead-- > 0) {\n%s, each%s, b);\nb += hop;\n"
-                  "} else {\n",
+                  "} else\n#endif\n{\n",
                   tile_call(e, t, id, format(e, "far%s", id), pitch),
                   w->padding.group_terms ? "" : ", apart");
   buffer_printf(out, "%s);\n%s}\n%s}\n}\n",

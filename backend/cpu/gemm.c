@@ -192,10 +192,14 @@ static void emit_micro_kernel_head(Emitter *e, const GemmTiling *t,
                 gemm_element_type(t->accumulator_dtype), last);
 }
 
-/* The same tile in quick objects. */
+/* The same tile in quick objects, which do not prefetch. */
 static void emit_quick_variant(Emitter *e, const GemmTiling *t,
                                uint32_t loop_index, const TileVariant *variant,
                                Buffer *out) {
+  if (variant->prefetches) {
+    buffer_puts(out, "#ifndef QUICK\n");
+    return;
+  }
   buffer_puts(out, "#ifdef QUICK\n");
   emit_micro_kernel_head(e, t, loop_index, variant, "", out);
   emit_quick_tile_call(e, t, loop_index, variant, out);
