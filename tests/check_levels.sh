@@ -18,6 +18,8 @@ val w : f32[7, 5, 3, 3] = normal (key 6) [7, 5, 3, 3]
 val one : f32[5, 3, 3] = normal (key 7) [5, 3, 3]
 val q : f32[2, 3, 70, 16] = normal (key 8) [2, 3, 70, 16]
 val line : f64[4001] = normal (key 9) [4001]
+val deep : f32[1, 64, 23, 28] = normal (key 12) [1, 64, 23, 28]
+val filter : f32[64, 64, 3, 3] = normal (key 13) [64, 64, 3, 3]
 
 do save "product32.npy" (a @ b)
 do save "product64.npy" (f64 a @ f64 b)
@@ -27,6 +29,7 @@ do save "epilogue.npy" (gelu (a @ b + 0.5))
 do save "small.npy" (s @ t)
 do save "vector.npy" (dot a b.[:, 3])
 do save "convolution.npy" (conv2d ~padding:1 {w, b = zeros [7]} x)
+do save "deep.npy" (conv2d ~padding:1 {w = filter, b = zeros [64]} deep)
 do save "strided.npy" (conv2d ~stride:2 {w, b = zeros [7]} x)
 do save "depthwise.npy" (depthwise_conv2d {w = one, b = zeros [5]} x)
 do save "pool.npy" (maxpool x)
@@ -50,6 +53,12 @@ do save "gradient.npy"
 do save "attention_gradient.npy"
      (grad (fn q => sum (square (attention ~causal:true q q q))) q)
 END
+cat >"$work/cc" <<'END'
+#!/bin/bash
+cc "$@" || { echo "$*" >>"$LOG"; exit 1; }
+END
+chmod +x "$work/cc"
+export LOG="$work/failed" AXON_CC="$work/cc"
 results() { # results FOLDER WHEN: the results in a folder of their own
   mkdir "$work/$1"
   (cd "$work/$1" && AXON_OPTIMIZE=$2 XDG_CACHE_HOME="$work/cache-$1" \
@@ -57,9 +66,12 @@ results() { # results FOLDER WHEN: the results in a folder of their own
 }
 results quick later
 results optimized always
-[ "$(find "$work/quick" -name '*.npy' | wc -l)" -ge 26 ] ||
+[ "$(find "$work/quick" -name '*.npy' | wc -l)" -ge 27 ] ||
   fail 'files are missing'
 diff -r "$work/quick" "$work/optimized" || fail 'the bits differ'
+# A quick compilation that fails is not reported, since the optimized one
+# replaces it.
+[ ! -e "$work/failed" ] || fail "the compiler failed: $(cat "$work/failed")"
 # Compilations that delay the program come before those of hot kernels, which
 # their quick objects serve meanwhile.  The program runs until the latter begin.
 cat >"$work/cc" <<'END'

@@ -172,7 +172,7 @@ static void set_spawn_files(posix_spawn_file_actions_t *actions,
 
 static bool spawn(const Toolchain *tools, CompileLevel level,
                   CompileProcess *process, int end) {
-  const char *argv[MAX_COMPILER_ARGS + 8];
+  const char *argv[MAX_COMPILER_ARGS + 12];
   char folder[MAX_PATH_BYTES];
   uint32_t n = 0;
   for (; n < tools->arg_count; n++)

@@ -409,8 +409,9 @@ static void emit_position_tile(Emitter *e, const GemmTiling *t, const char *id,
     emit_short_tiles(e, t, id, pitch, out);
   if (t->prefetch_a)
     buffer_printf(out,
+                  "#ifndef QUICK\n"
                   "if (ahead-- > 0) {\n%s, each%s, b);\nb += hop;\n"
-                  "} else ",
+                  "} else\n#endif\n",
                   tile_call(e, t, id, format(e, "far%s", id), pitch),
                   t->window->padding.group_terms ? "" : ", apart");
   buffer_printf(out, "{\n%s);\n}\n",

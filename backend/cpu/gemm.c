@@ -18,22 +18,12 @@ static const GemmTiling *tiling_of(const Emitter *e, uint32_t loop) {
 
 /* ---- micro-kernel ---- */
 
-/* A register tile, or a variant for an edge. */
-typedef struct TileVariant {
-  uint32_t mr, nr_vectors;
-  bool prefetches; /* prefetches the next panel: for each term, `each` elements
-                      of W rows; for grouped terms, one contiguous piece */
-  bool is_partial; /* only `columns` columns of b exist */
-  uint32_t
-      border_tile; /* 1 + index of the border tile that skips rows; 0: none */
-} TileVariant;
-
-static TileVariant full_tile(const GemmTiling *t) {
+TileVariant gemm_full_tile(const GemmTiling *t) {
   return (TileVariant){.mr = t->mr, .nr_vectors = t->nr_vectors};
 }
 
 /* The tile of the last panel. */
-static TileVariant last_panel_tile(const GemmTiling *t) {
+TileVariant gemm_last_panel_tile(const GemmTiling *t) {
   bool is_partial = t->b.packing == OPERAND_UNPACKED;
   return (TileVariant){.mr = t->mr,
                        .nr_vectors = t->last_panel_vectors,
@@ -105,19 +95,9 @@ static void emit_rank_1_update(Emitter *e, const GemmTiling *t,
                                  : "a += lda;\n");
 }
 
-/* Terms in groups, of which each takes `taken` terms from the first one on.  If
- * it takes all, one loop runs over all groups.  Otherwise the loop order is
- * filter row, group, filter column.  In a border tile, each column of the
- * filter has its own range of rows. */
-static void emit_grouped_terms(Emitter *e, const GemmTiling *t,
-                               const TileVariant *variant, Buffer *out) {
-  const PaddingPeel *r = &t->window->padding;
-  const BorderTile *end =
-      variant->border_tile ? &r->border_tiles[variant->border_tile - 1] : NULL;
-  uint32_t unrolled = r->peeled_terms ? r->peeled_terms : 1;
-  if (variant->prefetches)
-    buffer_puts(out, "const int64_t hop =\n"
-                     "taken ? (each * group + taken - 1) / taken : 0;\n");
+/* If a group takes all its terms, one loop runs over all groups.  Otherwise the
+ * loop order is filter row, group, filter column. */
+void gemm_open_term_groups(const GemmTiling *t, uint32_t step, Buffer *out) {
   buffer_printf(out,
                 "const %s *const first = b;\n"
                 "const int whole = taken == group;\n"
@@ -129,7 +109,21 @@ static void emit_grouped_terms(Emitter *e, const GemmTiling *t,
                 "const int32_t *const at = offsets + g * group + part;\n"
                 "b = first + (g * group + part) * ldb;\n"
                 "for (int64_t k = 0; k < length; k += %u) {\n",
-                gemm_load_type(t), unrolled);
+                gemm_load_type(t), step);
+}
+
+/* Terms in groups, of which each takes `taken` terms from the first one on.  In
+ * a border tile, each column of the filter has its own range of rows. */
+static void emit_grouped_terms(Emitter *e, const GemmTiling *t,
+                               const TileVariant *variant, Buffer *out) {
+  const PaddingPeel *r = &t->window->padding;
+  const BorderTile *end =
+      variant->border_tile ? &r->border_tiles[variant->border_tile - 1] : NULL;
+  uint32_t unrolled = r->peeled_terms ? r->peeled_terms : 1;
+  if (variant->prefetches)
+    buffer_puts(out, "const int64_t hop =\n"
+                     "taken ? (each * group + taken - 1) / taken : 0;\n");
+  gemm_open_term_groups(t, unrolled, out);
   for (uint32_t k = 0; k < unrolled; k++) {
     buffer_puts(out, variant->prefetches
                          ? "{\n__builtin_prefetch(next, 0, 2);\nnext += hop;\n"
@@ -170,8 +164,7 @@ static void emit_micro_kernel_loop(Emitter *e, const GemmTiling *t,
   buffer_puts(out, "}\n");
 }
 
-/* The line of the parameters of a tile from `lda` on, or their names. */
-static const char *tile_sizes(const GemmTiling *t, bool typed) {
+const char *gemm_tile_sizes(const GemmTiling *t, bool typed) {
   bool vectorize_channels = t->window && t->window->vectorize_channels;
   if (!vectorize_channels || !t->window->padding.group_terms)
     return typed ? "int64_t depth" : "depth";
@@ -181,7 +174,8 @@ static const char *tile_sizes(const GemmTiling *t, bool typed) {
 
 static void emit_micro_kernel_head(Emitter *e, const GemmTiling *t,
                                    uint32_t loop_index,
-                                   const TileVariant *variant, Buffer *out) {
+                                   const TileVariant *variant,
+                                   const char *attribute, Buffer *out) {
   bool vectorize_channels = t->window && t->window->vectorize_channels;
   const char *of = gemm_load_type(t);
   const char *last =
@@ -191,29 +185,27 @@ static void emit_micro_kernel_head(Emitter *e, const GemmTiling *t,
       : variant->is_partial ? ", int64_t columns"
                             : "";
   buffer_printf(out,
-                "static __attribute__((noinline)) FUSED void\n"
+                "static __attribute__((noinline)) %svoid\n"
                 "%s(const %s *a, %s, const %s *b, int64_t ldb,\n"
                 "%s, %s *c, int64_t ldc, int more%s) {\n",
-                tile_function_name(e, t, loop_index, variant), of,
+                attribute, tile_function_name(e, t, loop_index, variant), of,
                 vectorize_channels ? "const int32_t *offsets" : "int64_t lda",
-                of, tile_sizes(t, true),
+                of, gemm_tile_sizes(t, true),
                 gemm_element_type(t->accumulator_dtype), last);
 }
 
-/* Quick compilations replace a tile with prefetches by the same without. */
-static void emit_without_prefetches(Emitter *e, const GemmTiling *t,
-                                    uint32_t loop_index, TileVariant variant,
-                                    Buffer *out) {
+/* The same tile in quick objects, which do not prefetch. */
+static void emit_quick_variant(Emitter *e, const GemmTiling *t,
+                               uint32_t loop_index, const TileVariant *variant,
+                               Buffer *out) {
+  if (variant->prefetches) {
+    buffer_puts(out, "#ifndef QUICK\n");
+    return;
+  }
   buffer_puts(out, "#ifdef QUICK\n");
-  emit_micro_kernel_head(e, t, loop_index, &variant, out);
-  variant.prefetches = false;
-  buffer_printf(out,
-                "(void)each, (void)next%s;\n%s(a, %s, b, ldb, %s, c, ldc, "
-                "more);\n}\n#else\n",
-                t->window->padding.group_terms ? "" : ", (void)apart",
-                tile_function_name(e, t, loop_index, &variant),
-                t->window->vectorize_channels ? "offsets" : "lda",
-                tile_sizes(t, false));
+  emit_micro_kernel_head(e, t, loop_index, variant, "", out);
+  emit_quick_tile_call(e, t, loop_index, variant, out);
+  buffer_puts(out, "}\n#else\n");
 }
 
 /* c += a * b, or c = a * b, with fused multiply-adds over `depth` terms. */
@@ -223,9 +215,10 @@ static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
   char v = gemm_element_type(t->accumulator_dtype)[0];
   bool is_micro = t->micro && variant.mr == t->mr && !variant.is_partial &&
                   variant.nr_vectors == t->nr_vectors && !variant.prefetches;
-  if (variant.prefetches)
-    emit_without_prefetches(e, t, loop_index, variant, out);
-  emit_micro_kernel_head(e, t, loop_index, &variant, out);
+  bool is_quick = !is_micro && quick_tile_applies(t);
+  if (is_quick)
+    emit_quick_variant(e, t, loop_index, &variant, out);
+  emit_micro_kernel_head(e, t, loop_index, &variant, "FUSED ", out);
   buffer_puts(out, "FUSING\n");
   if (is_micro) {
     bool by_columns = gemm_rows_are_contiguous(t);
@@ -241,7 +234,7 @@ static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
                     "v%c_u *const r%u_%u = (v%c_u *)(c + %u * ldc + %u * W);\n"
                     "if (more)\nc%u_%u += *r%u_%u;\n*r%u_%u = c%u_%u;\n",
                     v, i, j, v, i, j, i, j, i, j, i, j, i, j);
-  buffer_puts(out, variant.prefetches ? "}\n#endif\n" : "}\n");
+  buffer_puts(out, is_quick ? "}\n#endif\n" : "}\n");
 }
 
 /* ---- edges ---- */
@@ -267,7 +260,7 @@ static void emit_edge_call(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                            uint32_t rows, Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
   const char *arguments = "(a, lda, b, ldb, depth, to, apart, on";
-  TileVariant full = full_tile(t), last = last_panel_tile(t);
+  TileVariant full = gemm_full_tile(t), last = gemm_last_panel_tile(t);
   full.mr = last.mr = rows;
   if (t->last_panel_vectors)
     buffer_printf(out, "if (columns < NR%s)\n%s%s%s);\nelse\n", id,
@@ -324,7 +317,7 @@ static void emit_edge_kernel(Emitter *e, const GemmTiling *t,
 /* Tiles for both ends of an image row. */
 static void emit_border_kernels(Emitter *e, const GemmTiling *t,
                                 uint32_t loop_index, Buffer *out) {
-  TileVariant v = full_tile(t);
+  TileVariant v = gemm_full_tile(t);
   for (v.border_tile = 1; v.border_tile <= t->window->padding.border_tile_count;
        v.border_tile++)
     for (uint32_t prefetches = 0; prefetches <= t->prefetch_a; prefetches++) {
@@ -339,7 +332,10 @@ static void emit_loop_kernels(Emitter *e, const GemmTiling *t,
   buffer_printf(out,
                 "#define MR%s %u\n#define NR%s (%u * W)\n#define LEAST%s %u\n",
                 id, t->mr, id, t->nr_vectors, id, t->mr - t->has_mr_minus_one);
-  TileVariant full = full_tile(t), last = last_panel_tile(t), other = full;
+  TileVariant full = gemm_full_tile(t), last = gemm_last_panel_tile(t),
+              other = full;
+  if (quick_tile_applies(t))
+    emit_quick_tile(e, t, loop_index, out);
   emit_micro_kernel(e, t, loop_index, full, out);
   other.prefetches = true;
   if (t->prefetch_a)

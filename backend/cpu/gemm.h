@@ -47,6 +47,36 @@ void gemm_test_b(Emitter *e, const GemmTiling *t, Buffer *task_code,
 const char *gemm_row_arguments(Emitter *e, const GemmTiling *t,
                                const char *first);
 
+/* ---- gemm.c, quick_tile.c: register tiles ---- */
+
+/* A register tile, or a variant for an edge. */
+typedef struct TileVariant {
+  uint32_t mr, nr_vectors;
+  bool prefetches; /* prefetches the next panel: for each term, `each` elements
+                      of W rows; for grouped terms, one contiguous piece */
+  bool is_partial; /* only `columns` columns of b exist */
+  uint32_t
+      border_tile; /* 1 + index of the border tile that skips rows; 0: none */
+} TileVariant;
+
+/* The tile of whole panels, and that of the last panel. */
+TileVariant gemm_full_tile(const GemmTiling *t);
+TileVariant gemm_last_panel_tile(const GemmTiling *t);
+/* The types and names, or only the names, of the parameters that say which
+ * terms a tile has. */
+const char *gemm_tile_sizes(const GemmTiling *t, bool typed);
+/* Opens the loops over terms in groups, of which each iteration takes `step`
+ * terms: two blocks. */
+void gemm_open_term_groups(const GemmTiling *t, uint32_t step, Buffer *out);
+/* True if a quick compilation has one function with loops for all tiles. */
+bool quick_tile_applies(const GemmTiling *t);
+/* Emits this function. */
+void emit_quick_tile(Emitter *e, const GemmTiling *t, uint32_t loop,
+                     Buffer *out);
+/* Emits the call that computes a tile. */
+void emit_quick_tile_call(Emitter *e, const GemmTiling *t, uint32_t loop,
+                          const TileVariant *variant, Buffer *out);
+
 /* ---- conv_gemm.c ---- */
 
 /* A function that calls the tile for a given number of vectors. */

@@ -8,7 +8,9 @@
 #define _GNU_SOURCE
 #include "backend/cpu/jit.h"
 
+#include "backend/cpu/compile_batch.h"
 #include "backend/cpu/compile_process.h"
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/toolchain.h"
 #include "machine/limits/cpu.h"
 #include "runtime/thread_pool.h"
@@ -38,6 +40,7 @@ typedef enum JitState {
   JIT_DEFERRED, /* its quick object serves until the kernel is hot */
   JIT_WAITING,  /* for a free process slot */
   JIT_RUNNING,
+  JIT_BATCHED, /* the process of another object compiles it, too */
   JIT_READY,
   JIT_FAILED,
 } JitState;
@@ -54,11 +57,13 @@ struct JitObject {
   char *source;         /* until it is compiled */
   size_t source_len;
   CompileProcess *process; /* if RUNNING */
+  JitObject *batch_next;   /* RUNNING, BATCHED: of the same process */
+  bool compiles_alone;     /* a batch with it failed */
   double
       seconds; /* RUNNING: start time; afterwards the time of the compilation */
-  JitObject *bucket_next; /* next in its bucket */
-  JitObject *list_next,
-      *list_prev; /* WAITING, RUNNING: in the list of pending objects */
+  JitObject *bucket_next;           /* next in its bucket */
+  JitObject *list_next, *list_prev; /* WAITING, RUNNING, BATCHED: in the list of
+                                       pending objects */
 };
 
 static const ArtifactKind artifact_kind = {"cpu", ".so"};
@@ -67,7 +72,8 @@ static struct {
   pthread_once_t once;
   pthread_mutex_t lock;
   JitObject *buckets[HASH_BUCKETS];
-  JitObject *pending; /* WAITING and RUNNING; the first one starts next */
+  JitObject *pending; /* WAITING, RUNNING and BATCHED; the first one that waits
+                         starts next */
   int running[COMPILE_OPTIMIZED + 1]; /* by level */
   double quick_end; /* when the last quick compilation ended */
   bool optimizes_always;
@@ -216,37 +222,108 @@ static void fail_object(JitObject *o, const char *reason) {
     warn_compile_failed(reason, o->process);
 }
 
+/* ---- batches ---- */
+
+/* Sources of quick objects that wait are compiled by few processes, at least as
+ * many as may run at a time. */
+static uint32_t batch_size(void) {
+  int64_t waiting = 0;
+  for (const JitObject *o = jit_objects.pending; o; o = o->list_next)
+    waiting += o->state == JIT_WAITING && o->level == COMPILE_QUICK;
+  int64_t fair_share = ceil_div(waiting, thread_pool_size());
+  return (uint32_t)(fair_share < MAX_BATCH_KERNELS ? fair_share
+                                                   : MAX_BATCH_KERNELS);
+}
+
+static bool may_join(const JitObject *o) {
+  return o->level == COMPILE_QUICK && !o->compiles_alone &&
+         compile_batch_accepts(o->source, o->source_len);
+}
+
+/* Adds objects that wait to the batch of the first one. */
+static void gather_batch(JitObject *first) {
+  uint32_t left = may_join(first) ? batch_size() : 1;
+  JitObject **end = &first->batch_next;
+  for (JitObject *o = jit_objects.pending; o && left > 1; o = o->list_next) {
+    if (o == first || o->state != JIT_WAITING || !may_join(o) ||
+        !compile_batch_matches(first->source, o->source))
+      continue;
+    o->state = JIT_BATCHED;
+    *end = o;
+    end = &o->batch_next;
+    left--;
+  }
+}
+
+/* The other objects of a batch wait again. */
+static void dissolve_batch(JitObject *first, bool compiles_alone) {
+  JitObject *next = first->batch_next;
+  first->batch_next = NULL;
+  for (JitObject *o = next; o; o = next) {
+    next = o->batch_next;
+    o->batch_next = NULL;
+    o->state = JIT_WAITING;
+    o->compiles_alone |= compiles_alone;
+  }
+}
+
+static bool batch_text(const JitObject *first, Buffer *out) {
+  Trap trap;
+  if (TRAP_SET(trap) != FAIL_NONE)
+    return false;
+  for (const JitObject *o = first; o; o = o->batch_next)
+    compile_batch_add(out, o->source, o->source_len, o->key.word[0]);
+  trap_end(&trap);
+  return true;
+}
+
+static void start_process(JitObject *o, const char **reason) {
+  Buffer text = {0};
+  if (o->batch_next && !batch_text(o, &text))
+    dissolve_batch(o, true);
+  bool is_batch = o->batch_next != NULL;
+  o->process = compile_process_start(
+      toolchain(), o->level, is_batch ? text.text : o->source,
+      is_batch ? text.len : o->source_len, reason);
+  buffer_free(&text);
+}
+
 static void start_compile(JitObject *o) {
   const char *reason = NULL;
   o->seconds = clock_seconds();
-  o->process = compile_process_start(toolchain(), o->level, o->source,
-                                     o->source_len, &reason);
+  gather_batch(o);
+  start_process(o, &reason);
   if (o->process) {
     o->state = JIT_RUNNING;
     jit_objects.running[o->level]++;
     return;
   }
+  dissolve_batch(o, true);
   fail_object(o, reason);
   finish_object(o, JIT_FAILED);
 }
 
-/* Loads the object from the temporary folder, and stores it as an artifact for
- * other processes. */
-static bool load_compiled(JitObject *o) {
+/* Loads the object from the temporary folder of a process, and stores it as an
+ * artifact for other processes. */
+static bool load_compiled(JitObject *o, const CompileProcess *process) {
   size_t len;
-  void *bytes = compile_process_read_object(o->process, &len);
+  void *bytes = compile_process_read_object(process, &len);
   if (!bytes)
     return false;
   bool stored = artifact_store(&artifact_kind, o->key, bytes, len);
   mem_free(bytes);
   /* the temporary folder may be mounted noexec */
-  return dl_load(o, compile_process_object_path(o->process)) ||
+  return dl_load(o, compile_process_object_path(process)) ||
          (stored && load_artifact(o));
 }
 
+/* The process of an object has ended, and those that it compiled are loaded.
+ * If a batch fails, each of its objects is compiled alone. */
 static void end_compile(JitObject *o, bool succeeded, const char *reason) {
+  bool failed_batch = !succeeded && o->batch_next;
   jit_objects.running[o->level]--;
-  if (!succeeded)
+  dissolve_batch(o, true);
+  if (!succeeded && !failed_batch)
     fail_object(o, reason);
   compile_process_free(o->process);
   o->process = NULL;
@@ -254,17 +331,39 @@ static void end_compile(JitObject *o, bool succeeded, const char *reason) {
   o->seconds = now - o->seconds;
   if (o->level == COMPILE_QUICK)
     jit_objects.quick_end = now;
-  finish_object(o, succeeded ? JIT_READY : JIT_FAILED);
+  if (failed_batch) {
+    o->state = JIT_WAITING;
+    o->compiles_alone = true;
+  } else {
+    finish_object(o, succeeded ? JIT_READY : JIT_FAILED);
+  }
+}
+
+/* Finishes the other objects of a batch.  Those that cannot be loaded remain in
+ * it. */
+static void load_batch(JitObject *first) {
+  for (JitObject **at = &first->batch_next, *o; (o = *at);) {
+    if (!load_compiled(o, first->process)) {
+      at = &o->batch_next;
+      continue;
+    }
+    *at = o->batch_next;
+    o->batch_next = NULL;
+    o->seconds = clock_seconds() - first->seconds;
+    finish_object(o, JIT_READY);
+  }
 }
 
 static void collect_compile(JitObject *o) {
   char reason[300];
   bool succeeded = compile_process_wait(o->process, reason, sizeof reason);
-  if (succeeded && !(succeeded = load_compiled(o))) {
+  if (succeeded && !(succeeded = load_compiled(o, o->process))) {
     const char *error = dlerror();
     snprintf(reason, sizeof reason, "cannot load it: %.200s",
              error ? error : "cannot read it");
   }
+  if (succeeded)
+    load_batch(o);
   end_compile(o, succeeded, reason);
 }
 
@@ -292,24 +391,33 @@ static void time_out_compile(JitObject *o) {
   snprintf(reason, sizeof reason,
            "the C compiler was stopped after %d s (AXON_CC_SECONDS)",
            toolchain()->timeout_seconds);
-  if (o->optimized && o->optimized->state == JIT_DEFERRED)
-    o->optimized->state = JIT_FAILED; /* it would take longer */
-  o->optimized = NULL;
+  if (!o->batch_next) { /* the optimized one would take longer */
+    if (o->optimized && o->optimized->state == JIT_DEFERRED)
+      o->optimized->state = JIT_FAILED;
+    o->optimized = NULL;
+  }
   end_compile(o, false, reason);
+}
+
+/* An object whose process has ended, or takes too long; or NULL. */
+static JitObject *ended_object(void) {
+  for (JitObject *o = jit_objects.pending; o; o = o->list_next)
+    if (o->state == JIT_RUNNING &&
+        (compile_process_has_exited(o->process) ||
+         clock_seconds() - o->seconds > toolchain()->timeout_seconds))
+      return o;
+  return NULL;
 }
 
 /* Collects processes that have ended, kills those that take too long, and
  * starts waiting ones. */
 static void reap_and_start(void) {
-  for (JitObject *o = jit_objects.pending, *next; o; o = next) {
-    next = o->list_next;
-    if (o->state == JIT_RUNNING && compile_process_has_exited(o->process))
+  for (JitObject *o; (o = ended_object());)
+    if (compile_process_has_exited(o->process))
       collect_compile(o);
-    else if (o->state == JIT_RUNNING &&
-             clock_seconds() - o->seconds > toolchain()->timeout_seconds)
+    else
       time_out_compile(o);
-  }
-  for (JitObject *o = jit_objects.pending, *next; o; o = next) {
+  for (JitObject *next, *o = jit_objects.pending; o; o = next) {
     next = o->list_next;
     if (may_start(o))
       start_compile(o);
@@ -332,6 +440,7 @@ static void forget_processes(void) {
       compile_process_forget(o->process);
       o->process = NULL;
       o->state = JIT_WAITING;
+      dissolve_batch(o, false);
     }
   memset(jit_objects.running, 0, sizeof jit_objects.running);
 }
@@ -461,6 +570,7 @@ __attribute__((destructor)) static void kill_processes(void) {
       compile_process_free(o->process);
       o->process = NULL;
       o->state = JIT_FAILED;
+      dissolve_batch(o, false);
     }
   unlock();
 }
@@ -469,11 +579,13 @@ __attribute__((destructor)) static void kill_processes(void) {
 
 static ArtifactKey source_key(const char *source, size_t len,
                               CompileLevel level) {
-  const char *flag = toolchain_level_flags(level).flag[0];
-  const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
-                                {flag, strlen(flag)},
-                                {source, len}};
-  return artifact_key(ARRAY_LEN(parts), parts);
+  const LevelFlags flags = toolchain_level_flags(level);
+  ArtifactPart parts[2 + ARRAY_LEN(flags.flag)] = {
+      {&toolchain()->key, sizeof(ArtifactKey)}, {source, len}};
+  size_t count = 2;
+  for (size_t k = 0; k < ARRAY_LEN(flags.flag) && flags.flag[k]; k++)
+    parts[count++] = (ArtifactPart){flags.flag[k], strlen(flags.flag[k])};
+  return artifact_key(count, parts);
 }
 
 static JitObject *object_new(ArtifactKey key, CompileLevel level,
@@ -615,8 +727,15 @@ static JitObject *wait_until_ready(JitObject *o) {
   return ready;
 }
 
+/* In the object of a batch, functions have a suffix. */
 static void *find_symbol(const JitObject *o, const char *name) {
-  return o->dl_handle ? dlsym(o->dl_handle, name) : NULL;
+  char suffix[BATCH_SUFFIX_BYTES], full[64];
+  void *found = o->dl_handle ? dlsym(o->dl_handle, name) : NULL;
+  if (found || !o->dl_handle)
+    return found;
+  compile_batch_suffix(suffix, o->key.word[0]);
+  snprintf(full, sizeof full, "%s%s", name, suffix);
+  return dlsym(o->dl_handle, full);
 }
 
 /* The optimized function needs no lock. */

@@ -34,10 +34,9 @@ typedef struct Toolchain {
 const Toolchain *toolchain(void);
 /* Checks AXON_CC_SECONDS and AXON_OPTIMIZE. */
 bool toolchain_check(Fault *fault);
-/* The argument that selects a level. */
-/* One or two flags; unused ones are NULL. */
+/* The arguments that select a level; unused ones are NULL. */
 typedef struct LevelFlags {
-  const char *flag[2];
+  const char *flag[3];
 } LevelFlags;
 LevelFlags toolchain_level_flags(CompileLevel level);
 /* Arguments after the names of the files, NULL-terminated. */

@@ -1,0 +1,62 @@
+#!/bin/bash
+# One process of the compiler compiles several kernels that wait.  They compute
+# the same bits as kernels that are compiled alone.  If the process fails, is
+# killed or takes too long, each kernel is compiled alone.
+set -u
+. "$(dirname "$0")/lib.sh"
+enter "$here/tests/data"
+need_compiler
+export AXON_TARGET=cpu AXON_TINY=0 AXON_THREADS=1
+cat >"$work/a.axn" <<'END'
+open nn
+val x : f32[200, 300] = normal (key 1) [200, 300]
+val y : f32[300, 70] = normal (key 2) [300, 70]
+val image : f32[1, 3, 20, 20] = normal (key 3) [1, 3, 20, 20]
+val w : f32[5, 3, 3, 3] = normal (key 4) [5, 3, 3, 3]
+do print [sum (x @ y), sum (square (softmax x)), sum (sort x * cumsum x),
+  sum (square (conv2d {w, b = zeros [5]} image)), var (exp x),
+  sum (transpose x @ gelu x), prod (1.0 + 0.0001 * sum ~axis:1 x)]
+END
+# The first process takes so long that the other kernels wait.
+cat >"$work/cc" <<'END'
+#!/bin/bash
+for file; do
+  case $file in
+  */kernel.c) kernels=$(grep -c '^int kernel(' "$file") ;;
+  esac
+done
+case " $* " in *' -Og '*) echo "$kernels" >>"$LOG.quick" ;; esac
+[ -s "$LOG" ] || sleep 1
+echo "$kernels" >>"$LOG"
+if [ "$kernels" -gt 1 ]; then
+  case $BATCH in
+  fails) exit 1 ;;
+  killed) kill -9 $$ ;;
+  slow) sleep 100 ;;
+  esac
+fi
+exec cc "$@"
+END
+chmod +x "$work/cc"
+run() { # run NAME SETTING...
+  local name=$1
+  shift
+  env LOG="$work/$name.log" AXON_CC="$work/cc" BATCH="$name" \
+    XDG_CACHE_HOME="$work/cache-$name" "$@" timeout "$limit" "$AXON" run \
+    "$work/a.axn" >"$work/$name.out" 2>"$work/$name.err" || fail "$name: $?"
+  [ ! -s "$work/$name.err" ] || fail "$name: $(cat "$work/$name.err")"
+}
+largest() { sort -n "$work/$1.log" | tail -1; }
+run alone AXON_OPTIMIZE=always
+[ "$(largest alone)" = 1 ] || fail 'optimized kernels are in a batch'
+for name in batched fails killed slow; do
+  run "$name" AXON_CC_SECONDS=8
+  cmp "$work/alone.out" "$work/$name.out" || fail "$name: the bits differ"
+  [ "$(largest "$name")" -ge 3 ] || fail "$name: no batch"
+done
+# The object of a batch is an artifact of each of its kernels.
+rm "$work/batched.log.quick"
+run batched AXON_OPTIMIZE=later
+cmp "$work/alone.out" "$work/batched.out" || fail 'artifacts: the bits differ'
+[ ! -e "$work/batched.log.quick" ] || fail 'an artifact of a batch is missing'
+exit "$bad"
