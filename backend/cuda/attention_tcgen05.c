@@ -55,6 +55,15 @@ static void put_load(Buffer *out, const char *array, const char *place,
   buffer_printf(out, "ax_tmem_wait_load();\nax_hold(%s);\n", array);
 }
 
+/* Each part of the kernel computes the sizes: ptxas spills values that warps
+ * with few and with many registers share. */
+static void put_tile_loop(Buffer *out, const AttentionKernelSpec *t,
+                          bool producer) {
+  attention_put_sizes(out, t);
+  attention_put_tiles(out, t);
+  attention_put_tile_loop(out, t, producer);
+}
+
 /* ---- products ---- */
 
 static void put_descriptors(Buffer *out, const AttentionGemms *p,
@@ -114,8 +123,9 @@ static void put_products(Buffer *out, const AttentionKernelSpec *t,
   const GemmSchedule *s = t->schedule;
   buffer_puts(out, "if (ax_warp() == 1 && ax_elect()) {\n");
   put_descriptors(out, p, r);
-  attention_put_tile_loop(out, t, true);
+  put_tile_loop(out, t, true);
   buffer_printf(out,
+                "(void)row0;\n"
                 "if (steps > 0)\nax_mbarrier_wait(full_a, queries & 1);\n"
                 "for (unsigned step = 0; steps > 0 && step <= steps; step++) "
                 "{\n"
@@ -149,7 +159,7 @@ static void put_producer(Buffer *out, const AttentionKernelSpec *t,
                          AttentionGemms *p, const AttentionSmem *r) {
   uint32_t stages = t->schedule->stages;
   buffer_puts(out, "if (ax_warp() == 0 && ax_elect()) {\n");
-  attention_put_tile_loop(out, t, true);
+  put_tile_loop(out, t, true);
   buffer_puts(out, "{\n");
   attention_put_producer_loads(out, t, p, r);
   buffer_puts(out, "}\n");
@@ -296,7 +306,7 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
                 s->warps_m * s->n, value_columns(t->shape));
   attention_put_epilogue_memory(out, t, r, "(group * 4u + warp)");
   put_row_state(out, t);
-  attention_put_tile_loop(out, t, false);
+  put_tile_loop(out, t, false);
   put_row_begin(out, t);
   put_steps(out, t);
   put_results(out, t, p, r);
@@ -344,7 +354,6 @@ void attention_put_tcgen05_kernel(Buffer *out, const AttentionKernelSpec *t,
   AttentionSmem r = attention_smem(p, s);
   uint32_t columns = gemm_tmem_allocation(attention_tmem_columns(t->shape, s));
   attention_put_begin(out, t);
-  attention_put_tiles(out, t);
   put_barriers(out, t, &r);
   put_tmem_begin(out, columns, &r);
   buffer_puts(out, "if (thread < 128u) {\n");

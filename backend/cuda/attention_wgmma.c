@@ -462,7 +462,6 @@ void attention_put_begin(Buffer *out, const AttentionKernelSpec *t) {
                 "ax_tma_prefetch(%s);\nax_tma_prefetch(%s);\n}\n",
                 t->first.query.tensor_map, t->first.key.tensor_map,
                 t->value.tensor_map);
-  attention_put_sizes(out, t);
   buffer_printf(out, "const int stage_terms = %u;\n", t->schedule->n);
 }
 
@@ -479,6 +478,7 @@ void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
   const GemmSchedule *s = t->schedule;
   AttentionSmem r = attention_smem(p, s);
   attention_put_begin(out, t);
+  attention_put_sizes(out, t);
   if (s->persistent) {
     attention_put_tiles(out, t);
   } else {
