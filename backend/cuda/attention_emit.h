@@ -93,7 +93,8 @@ void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
                                 AttentionGemms *p);
 /* For all kernels with a producer: the beginning of a kernel; the loads of the
  * query, the keys and the values; where a warp stores its results (store
- * buffers, or a slab); the epilogue of `sums`, for the 16 rows from `row` on. */
+ * buffers, or a slab); the epilogue of `sums`, for the 16 rows from `row` on.
+ */
 void attention_put_begin(Buffer *out, const AttentionKernelSpec *t);
 void attention_put_producer_loads(Buffer *out, const AttentionKernelSpec *t,
                                   AttentionGemms *p, const AttentionSmem *r);
