@@ -32,8 +32,8 @@ tensor() { # tensor NAME EXTENTS: the definition of a tensor with four axes
   echo "  bf16 ((b + h + i + j) % 7)"
 }
 
-# Plans an expression for both architectures.  The kernel must use wgmma on
-# sm_90a and mma on sm_80, or WAY if it is given.
+# Plans an expression for three architectures.  The kernel must use wgmma on
+# sm_90a, tcgen05 on sm_100a and mma on sm_80, or WAY if it is given.
 form() { # form NAME Q K V EXPRESSION [WAY]
   {
     echo 'import "forms" as it'
@@ -43,7 +43,7 @@ form() { # form NAME Q K V EXPRESSION [WAY]
     tensor v "$4"
     echo "fun run () = $5"
   } >"$1.axn"
-  for of in sm_90a:wgmma sm_80:mma; do
+  for of in sm_90a:wgmma ${sm_100a-sm_100a:tcgen05} sm_80:mma; do
     mkdir -p "$work/${of%:*}"
     output=$(AXON_CC_DEBUG=$work/${of%:*} "$AXON" plan -q \
       --target "cuda:${of%:*}" "$1.axn" -e 'run ()' 2>&1 | tr -s ' \n' ' ')
@@ -78,7 +78,8 @@ form grouped '2 32 4096 128' '2 8 4096 128' '2 8 4096 128' \
   'nn.grouped_attention ~causal:true q k v'
 form cross '2 16 1000 64' '2 16 1500 64' '2 16 1500 128' 'soft (scores q k) v'
 form wide '2 16 4096 256' '2 16 4096 256' '2 16 4096 256' 'nn.attention q k v'
-form decoding '16 32 1 128' '16 8 4096 128' '16 8 4096 128' \
+# On sm_100a, two products are predicted to be faster.
+sm_100a='' form decoding '16 32 1 128' '16 8 4096 128' '16 8 4096 128' \
   'nn.grouped_attention q k v' '[a-z]*'
 
 # The gradients of attention are three more kernels that store no scores.
@@ -112,15 +113,16 @@ gradient narrow_gradient '2 16 8192 64' '2 16 4096 64' '2 16 4096 128' \
 gradient grouped_gradient '2 32 4096 128' '2 8 4096 128' '2 8 4096 128' \
   'nn.grouped_attention ~causal:true q k v'
 
-# NVRTC, if installed, compiles the kernels for sm_90a without register spills,
-# and without serialized wgmma instructions.
+# NVRTC, if installed, compiles the kernels for sm_90a and sm_100a without
+# register spills, and without serialized wgmma instructions.
 unset AXON_NVRTC
 texts=${BUILD:-$here}/tests/unit/cudatexts_test
-if [ -x "$texts" ]; then
-  timeout 1500 "$texts" "$work/sm_90a" >"$work/output" 2>&1 || {
-    fail 'kernels through NVRTC'
+for of in sm_90a sm_100a; do
+  [ -x "$texts" ] || break
+  timeout 1500 "$texts" "$work/$of" >"$work/output" 2>&1 || {
+    fail "kernels for $of through NVRTC"
     head -n 40 "$work/output"
   }
   grep '^skipped' "$work/output"
-fi
+done
 exit "$bad"

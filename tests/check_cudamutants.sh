@@ -147,6 +147,9 @@ echo 'attention * * *x*x* {way=wgmma copy=engine m=128 warps_m=2 n=32' \
 family attention_wgmma 'fused attention' 16 <<<"$attended"
 sed -i 's/}/ persistent=1}/' "$work/schedules"
 family attention_persistent 'fused attention' 3 <<<"$attended"
+echo 'attention * * *x*x* {way=tcgen05 copy=engine m=256 warps_m=2 n=32' \
+  'stages=2}' >"$work/schedules"
+FAKE_CAPABILITY=100 family attention_tcgen05 'fused attention' 3 <<<"$attended"
 echo 'gemm * * *x*x* {way=wgmma m=64 warps_m=1 n=32 stages=3 pingpong=0' \
   'flight=2 persistent=1 store=engine waiting=2}' >"$work/schedules"
 family conv 'tile for sm_90a: way=wgmma|ax_tma_pixels' 2 <<'END'

@@ -51,6 +51,40 @@ do print (f32 c @ transpose (f32 d))
 END
 tensor octets 2
 
+# Attention: plain and causal, grouped queries, capped scores with a bias, and
+# values beyond the mask that are not finite.
+cat >attention.axn <<'END'
+fun m h n d s by = sort ~axis:2 (for b < 1, g < h, i < n, j < d =>
+  bf16 (float ((g * 3 + i * s + j * 5) % 13 - 6) * by))
+fun near x = floor (f32 x * 4.0 + 0.5)
+do print (near (nn.attention (m 2 150 64 7 0.0625) (m 2 130 64 3 1.0)
+  (m 2 130 64 9 1.0)))
+do print (near (nn.attention ~causal:true (m 1 290 64 7 0.25)
+  (m 1 200 64 3 1.0) (m 1 200 64 9 1.0)))
+do print (near (nn.grouped_attention ~causal:true (m 4 40 32 7 0.25)
+  (m 2 40 32 3 1.0) (m 2 40 48 9 1.0)))
+fun capped s = 20.0 * tanh (s / 20.0) + (for i < 130, j < 70 =>
+  float (i - j) * 0.125)
+do print (near (bf16 (nn.softmax (capped
+  (f32 (m 1 130 64 7 0.25 @ transpose (m 1 70 64 3 1.0))))) @
+  m 1 70 64 9 1.0))
+val odd = sort ~axis:2 (for b < 1, g < 1, i < 140, j < 32 =>
+  bf16 (if i == 139 then inf else float ((i * 9 + j * 5) % 13 - 6)))
+do print (near (nn.attention ~causal:true (m 1 140 32 7 0.25)
+  (m 1 140 32 3 1.0) odd))
+END
+# The plan has no schedules of kernels of one block.
+attention() { # attention COUNT FIELDS: kernels by tcgen05, and right results
+  echo "attention * bf16 *x*x* {way=tcgen05 copy=engine $2}" >schedules
+  AXON_SCHEDULES=schedules same attention
+  output=$(AXON_SCHEDULES=schedules on_gpu "$AXON" plan attention.axn 2>&1 |
+    tr -s ' \n' ' ')
+  [ "$(grep -o 'sm_100a: way=tcgen05' <<<"$output" | wc -l)" = "$1" ] ||
+    fail "attention {$2}: not $1 kernels: $output"
+}
+attention 5 'm=128 warps_m=1 n=64 stages=2'
+attention 3 'm=256 warps_m=2 n=32 stages=2'
+
 # f32 rounded to tf32.
 cat >wide.axn <<'END'
 val x = reshape [70, 48] (f32 ((iota 3360 * 7) % 13)) - 6.0

@@ -289,7 +289,7 @@ refuse_gpu() { # refuse_gpu STEPS LIST: each schedule of the kernel with STEPS
 }
 refuse_gpu 'by rows' refused_gpu
 refuse_gpu shared refused_gpu_tiles
-for list in attention attention_on_sm_75 query; do
+for list in attention attention_on_sm_75 attention_on_sm_100a query; do
   refuse_gpu 'by attention' refused_gpu_$list
 done
 refuse_gpu 'by attention {way=mma' refused_gpu_gradient

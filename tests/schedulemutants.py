@@ -52,7 +52,8 @@ CASES |= {"gpu_" + name: "by gemm" for name in (
     "f32", "f64", "f8", "computed", "computed_on_sm_100a", "conv",
     "tile_count", "build")}
 CASES |= {"gpu_" + name: "by attention"
-          for name in ("attention", "attention_on_sm_75", "query", "result")}
+          for name in ("attention", "attention_on_sm_75",
+                       "attention_on_sm_100a", "query", "result")}
 
 
 def all_mutants():

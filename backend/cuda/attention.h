@@ -55,9 +55,14 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
 /* See gemm_override. */
 bool attention_override(const AttentionShape *shape, const GpuSpec *gpu,
                         const char *text, GemmSchedule *s, Buffer *why);
-/* NULL, or why wgmma cannot compute this attention. */
-const char *attention_wgmma_refusal(const AttentionShape *shape,
-                                    const GpuSpec *gpu);
+/* NULL, or why wgmma or tcgen05 cannot compute this attention. */
+const char *attention_producer_refusal(const AttentionShape *shape,
+                                       const GpuSpec *gpu, MmaKind kind);
+/* Rows of a block per unit of warps_m. */
+uint32_t attention_rows_per_unit(MmaKind kind);
+/* Columns of tensor memory that a block uses; 0: it uses none. */
+uint32_t attention_tmem_columns(const AttentionShape *shape,
+                                const GemmSchedule *s);
 BlockUse attention_block_use(const AttentionShape *shape, const GpuSpec *gpu,
                              const GemmSchedule *s);
 bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,

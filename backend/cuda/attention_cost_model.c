@@ -64,7 +64,7 @@ uint32_t attention_shared_bytes(const AttentionShape *shape,
                                 const GemmSchedule *s) {
   AttentionGemms p;
   attention_gemm_schedules(shape, s, &p);
-  if (s->mma_kind == MMA_KIND_WGMMA)
+  if (gemm_has_producer(s))
     return attention_smem(&p, s).total_bytes;
   uint32_t stage = tile_bytes(&p.first.kv_shape, &p.first.kv_schedule, false) +
                    tile_bytes(&p.first.kv_shape, &p.first.kv_schedule, true);
@@ -92,6 +92,17 @@ static uint32_t loading_registers(const GemmSchedule *s, uint32_t copy,
           (via_registers ? each / 4 : 0));
 }
 
+/* Accumulators are in tensor memory.  The scores, their weights and loaded
+ * operands are live together; later, the sums are. */
+static uint32_t tcgen05_registers(const AttentionShape *shape,
+                                  const GemmSchedule *s) {
+  uint32_t weights = s->n / 2 + s->n / 4 + shape->score_loads * s->n / 4 +
+                     (shape->score_converts_64_bits ? s->n : 0),
+           sums = round_up(shape->value_dim, 16) / 2;
+  return ATTENTION_BASE_REGISTERS + ATTENTION_TILE_REGISTERS +
+         (weights > sums ? weights : sums);
+}
+
 /* Two queries would need too many registers. */
 bool attention_query_in_registers(const AttentionShape *shape) {
   return !shape->head_dim2 &&
@@ -106,6 +117,8 @@ static uint32_t thread_registers(const AttentionShape *shape,
   uint32_t query_registers = attention_query_in_registers(shape) ? k / 4 : 4;
   uint32_t all = e / 2 + s->n / 2 + shape->score_loads * s->n / 4;
   AttentionGemms p;
+  if (s->mma_kind == MMA_KIND_TCGEN05)
+    return tcgen05_registers(shape, s);
   /* ptxas computes 64-bit conversions before the MMAs.  In wgmma kernels the
    * converted values of all scores are live during the wait for wgmma. */
   if (s->mma_kind == MMA_KIND_WGMMA)
@@ -132,7 +145,7 @@ static uint32_t blocks_per_sm(const AttentionShape *shape, const GpuSpec *gpu,
   uint32_t threads = gemm_threads(s), max = ATTENTION_MAX_SM_BLOCKS;
   uint32_t registers = round_up(thread_registers(shape, s), 8);
   uint32_t shared = attention_shared_bytes(shape, s) + 1024;
-  if (s->mma_kind == MMA_KIND_WGMMA)
+  if (gemm_has_producer(s))
     return 1;
   while (max && (max * threads > gpu->sm_threads ||
                  max * shared > gpu->sm_shared_bytes ||
@@ -141,24 +154,36 @@ static uint32_t blocks_per_sm(const AttentionShape *shape, const GpuSpec *gpu,
   return max;
 }
 
+static uint32_t max_registers(const GemmSchedule *s) {
+  switch ((MmaKind)s->mma_kind) {
+  case MMA_KIND_WGMMA:
+    return gemm_consumer_registers(s->warps_m, ATTENTION_PRODUCER_REGISTERS);
+  case MMA_KIND_TCGEN05:
+    return gemm_consumer_registers(s->warps_m,
+                                   ATTENTION_TENSOR_PRODUCER_REGISTERS);
+  case MMA_KIND_MMA_SYNC:
+  case MMA_KIND_FMA:
+  case MMA_KIND_NONE:
+    break;
+  }
+  return MAX_THREAD_REGISTERS;
+}
+
 BlockUse attention_block_use(const AttentionShape *shape, const GpuSpec *gpu,
                              const GemmSchedule *s) {
   return (BlockUse){.threads = gemm_threads(s),
                     .shared_bytes = attention_shared_bytes(shape, s),
                     .max_shared_bytes = gpu->block_shared_bytes,
                     .registers = thread_registers(shape, s),
-                    .max_registers =
-                        s->mma_kind == MMA_KIND_WGMMA
-                            ? gemm_consumer_registers(
-                                  s->warps_m, ATTENTION_PRODUCER_REGISTERS)
-                            : MAX_THREAD_REGISTERS,
+                    .max_registers = max_registers(s),
                     .blocks = blocks_per_sm(shape, gpu, s)};
 }
 
 bool attention_fits(const AttentionShape *shape, const GpuSpec *gpu,
                     const GemmSchedule *s) {
   BlockUse u = attention_block_use(shape, gpu, s);
-  return block_use_fits(&u);
+  return block_use_fits(&u) &&
+         attention_tmem_columns(shape, s) <= TENSOR_MEMORY_COLUMNS;
 }
 
 /* Stores by TMA have fewer instructions than those through a slab.  They save
@@ -183,23 +208,46 @@ static double all_tiles_clocks(const AttentionShape *shape,
              (1 + ATTENTION_PERSISTENT_LOSS);
 }
 
+/* Clocks of the products of a step. */
+static double product_clocks(const GpuSpec *gpu, const GemmSchedule *s,
+                             double depth) {
+  double rate = s->mma_kind == MMA_KIND_TCGEN05 ? gpu->f16_tcgen05_rate
+                : s->mma_kind == MMA_KIND_WGMMA ? gpu->f16_wgmma_rate
+                                                : gpu->f16_mma_rate;
+  return 2 * (double)s->m * s->n * depth / rate;
+}
+
+/* Instructions of the scores of a step. */
+static double score_clocks(const AttentionShape *shape, const GemmSchedule *s) {
+  double all = (double)s->m * s->n,
+         clocks = all * (SCORE_OPS + shape->score_ops) / SM_LANES +
+                  all / SM_EXP_PER_CLOCK;
+  /* each warpgroup has a warp on each of the 4 schedulers */
+  if (s->mma_kind == MMA_KIND_WGMMA)
+    clocks += s->m / 64 * (WARP_STAGE_OPS + round_up(shape->value_dim, 16) / 2);
+  if (s->mma_kind == MMA_KIND_TCGEN05)
+    clocks += s->warps_m * WARP_STAGE_OPS;
+  return clocks;
+}
+
+/* The part of the scores' time in which tensor cores wait. */
+static double exposed_scores(const GemmSchedule *s) {
+  return s->mma_kind == MMA_KIND_TCGEN05 && s->warps_m == 1 ? 1
+                                                            : EXPOSED_SCORES;
+}
+
 static double predict_seconds(const AttentionShape *shape, const GpuSpec *gpu,
                               const GemmSchedule *s) {
   double blocks = blocks_per_sm(shape, gpu, s), m = s->m, n = s->n;
   double k = round_up(shape->head_dim, 16) + round_up(shape->head_dim2, 16),
          e = round_up(shape->value_dim, 16);
-  bool wgmma = s->mma_kind == MMA_KIND_WGMMA;
-  double math =
-      2 * m * n * (k + e) / (wgmma ? gpu->f16_wgmma_rate : gpu->f16_mma_rate);
-  double scores = m * n * (SCORE_OPS + shape->score_ops) / SM_LANES +
-                  m * n / SM_EXP_PER_CLOCK;
-  if (wgmma) /* each warpgroup has a warp on each of the 4 schedulers */
-    scores += m / 64 * (WARP_STAGE_OPS + e / 2);
-  double loaded = n * (k + e) * 2 * (wgmma ? 1 : m / 16 + 1) / 128;
+  double math = product_clocks(gpu, s, k + e), scores = score_clocks(shape, s);
+  double loaded =
+      n * (k + e) * 2 * (gemm_has_producer(s) ? 1 : m / 16 + 1) / 128;
   double l2 = n * (k + e) * 2 / (gpu->l2_bytes_per_clock / gpu->sms);
   double max =
       cbrt(math * math * math + loaded * loaded * loaded + l2 * l2 * l2) +
-      EXPOSED_SCORES * scores;
+      exposed_scores(s) * scores;
   double stage = fmax(blocks * max + ATTENTION_STAGE_CLOCKS,
                       ATTENTION_LOAD_LATENCY_CLOCKS /
                           (double)(s->stages > 1 ? s->stages - 1 : 1));
@@ -246,13 +294,35 @@ static void try_schedule(ScheduleSearch *c, const GemmSchedule *s) {
 
 /* Tries both ways to store the results. */
 static void try_stores(ScheduleSearch *c, GemmSchedule s) {
-  s.m = 64 * s.warps_m;
+  s.m = attention_rows_per_unit((MmaKind)s.mma_kind) * s.warps_m;
   try_schedule(c, &s);
   s.store = STORE_TMA;
   for (s.store_stages = 1;
        c->shape->tma_storable && s.store_stages <= ATTENTION_MAX_STORE_STAGES;
        s.store_stages++)
     try_schedule(c, &s);
+}
+
+static void try_wgmma(ScheduleSearch *c, GemmSchedule s) {
+  s.mma_kind = MMA_KIND_WGMMA;
+  if (attention_producer_refusal(c->shape, c->gpu, MMA_KIND_WGMMA))
+    return;
+  for (s.warps_m = 1; s.warps_m <= 3; s.warps_m++)
+    for (s.n = 32; s.n <= ATTENTION_MAX_WGMMA_COLUMNS; s.n += 16)
+      for (s.stages = 2; s.stages <= ATTENTION_MAX_STAGES; s.stages++)
+        for (s.persistent = 0; s.persistent < 2; s.persistent++)
+          try_stores(c, s);
+}
+
+static void try_tcgen05(ScheduleSearch *c, GemmSchedule s) {
+  s.mma_kind = MMA_KIND_TCGEN05;
+  s.persistent = 1;
+  if (attention_producer_refusal(c->shape, c->gpu, MMA_KIND_TCGEN05))
+    return;
+  for (s.warps_m = 1; s.warps_m <= 2; s.warps_m++)
+    for (s.n = 32; s.n <= ATTENTION_MAX_TCGEN05_COLUMNS; s.n += 16)
+      for (s.stages = 2; s.stages <= ATTENTION_MAX_STAGES; s.stages++)
+        try_stores(c, s);
 }
 
 bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
@@ -278,18 +348,9 @@ bool attention_choose(const AttentionShape *shape, const GpuSpec *gpu,
         candidate.m = 16 * candidate.warps_m;
         try_schedule(&c, &candidate);
       }
-  if (!attention_wgmma_refusal(shape, gpu)) {
-    candidate.mma_kind = MMA_KIND_WGMMA;
-    candidate.copy = COPY_TMA;
-    for (candidate.warps_m = 1; candidate.warps_m <= 3; candidate.warps_m++)
-      for (candidate.n = 32; candidate.n <= ATTENTION_MAX_WGMMA_COLUMNS;
-           candidate.n += 16)
-        for (candidate.stages = 2; candidate.stages <= ATTENTION_MAX_STAGES;
-             candidate.stages++)
-          for (candidate.persistent = 0; candidate.persistent < 2;
-               candidate.persistent++)
-            try_stores(&c, candidate);
-  }
+  candidate.copy = COPY_TMA;
+  try_wgmma(&c, candidate);
+  try_tcgen05(&c, candidate);
   if (!c.best.mma_kind)
     return false;
   *s = c.best;

@@ -44,6 +44,16 @@ typedef struct AttentionGemms {
 void attention_gemm_schedules(const AttentionShape *shape,
                               const GemmSchedule *s, AttentionGemms *p);
 void attention_gemms(const AttentionKernelSpec *t, AttentionGemms *p);
+/* ---- attention_smem.c ---- */
+/* Offsets in shared memory.  The stages are at offset 0.  state: maximum and
+ * sum of the rows, which have state_pitch bytes per row; in a kernel that is
+ * not persistent, they replace the query. */
+typedef struct AttentionSmem {
+  uint32_t query_offset, stage_bytes, v_offset, epilogue_offset, state_offset,
+      state_pitch, warp_epilogue_bytes, barriers_offset, repeat_offset,
+      total_bytes;
+} AttentionSmem;
+AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s);
 /* ---- attention_softmax.c ---- */
 /* Emit the sizes, the tile of a block, and the range of n that the rows of a
  * tile need.  scores: the scores are computed, too. */
@@ -55,6 +65,11 @@ void attention_put_tile_bounds(Buffer *out, const AttentionKernelSpec *t,
 void attention_put_scores(Buffer *out, const AttentionKernelSpec *t,
                           const char *row, const char *term);
 void attention_put_online_softmax(Buffer *out, const AttentionKernelSpec *t);
+/* Rescales accumulators and sums to the row maximum, in tcgen05 kernels. */
+void attention_put_exact_maximum(Buffer *out, const AttentionKernelSpec *t,
+                                 const AttentionGemms *p);
+/* True if the row sums are needed. */
+bool attention_has_row_sums(const AttentionKernelSpec *t);
 void attention_put_pack_weights(Buffer *out, const AttentionKernelSpec *t,
                                 const char *at);
 void attention_put_accumulators(Buffer *out, const AttentionKernelSpec *t,
@@ -76,6 +91,20 @@ void attention_put_register_rows(Buffer *out, const AttentionKernelSpec *t,
 /* ---- attention_wgmma.c ---- */
 void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
                                 AttentionGemms *p);
+/* For all kernels with a producer: the beginning of a kernel; the loads of the
+ * query, the keys and the values; where a warp stores its results (store
+ * buffers, or a slab); the epilogue of `sums`, for the 16 rows from `row` on.
+ */
+void attention_put_begin(Buffer *out, const AttentionKernelSpec *t);
+void attention_put_producer_loads(Buffer *out, const AttentionKernelSpec *t,
+                                  AttentionGemms *p, const AttentionSmem *r);
+void attention_put_epilogue_memory(Buffer *out, const AttentionKernelSpec *t,
+                                   const AttentionSmem *r, const char *warp);
+void attention_put_epilogue(Buffer *out, const AttentionKernelSpec *t,
+                            AttentionGemms *p, const AttentionSmem *r);
+/* ---- attention_tcgen05.c ---- */
+void attention_put_tcgen05_kernel(Buffer *out, const AttentionKernelSpec *t,
+                                  AttentionGemms *p);
 /* ---- attention_persistent.c ---- */
 /* Named barriers that blocks with counters share: the sums are counted, and the
  * results are stored. */
@@ -97,15 +126,5 @@ void attention_put_tile_loop(Buffer *out, const AttentionKernelSpec *t,
                              bool producer);
 /* Closes the loop. */
 void attention_put_tile_end(Buffer *out);
-/* ---- attention_smem.c ---- */
-/* Offsets in shared memory.  The stages are at offset 0.  state: maximum and
- * sum of the rows, which have state_pitch bytes per row; in a kernel that is
- * not persistent, they replace the query. */
-typedef struct AttentionSmem {
-  uint32_t query_offset, stage_bytes, v_offset, epilogue_offset, state_offset,
-      state_pitch, warp_epilogue_bytes, barriers_offset, repeat_offset,
-      total_bytes;
-} AttentionSmem;
-AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s);
 
 #endif

@@ -313,6 +313,8 @@ void attention_put_kernel(Buffer *before, Buffer *body,
   attention_gemms(t, &p);
   if (t->schedule->mma_kind == MMA_KIND_WGMMA)
     attention_put_wgmma_kernel(body, t, &p);
+  else if (t->schedule->mma_kind == MMA_KIND_TCGEN05)
+    attention_put_tcgen05_kernel(body, t, &p);
   else
     put_mma_kernel(before, body, t, &p);
 }

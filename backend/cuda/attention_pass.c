@@ -372,7 +372,9 @@ static void put_checked_bounds(void *owner, Buffer *out, const char *first,
     at.coef[v] = finite_check->extents[v] == 1 ? 0 : size;
     size = emit_extent_mul(&w->e, size, finite_check->extents[v]);
   }
-  buffer_puts(out, "if (!odd[0");
+  /* result of the previous pass (emit_kernel.c) */
+  buffer_printf(out, "if (!((const bool *)(scratch + %s))[0",
+                emit_int(&w->e, w->locals[w->k->loops.len][0].scratch_offset));
   for (uint32_t v = 0; v < finite_check->parallel_axes; v++)
     if (at.coef[v])
       buffer_printf(out, " + i%u * (int64_t)%s", v,
@@ -439,10 +441,6 @@ static void set_bounds_callbacks(CudaWriter *w, const AttentionPass *t,
                                  AttentionKernelSpec *g) {
   if (!t->trimmed)
     return;
-  if (t->finite_check) /* result of the previous pass (emit_kernel.c) */
-    buffer_printf(
-        &w->head, "const bool *const odd = (const bool *)(scratch + %s);\n",
-        emit_int(&w->e, w->locals[w->k->loops.len][0].scratch_offset));
   g->put_bounds = t->finite_check ? put_checked_bounds : put_bounds;
   if (t->checks_sums)
     g->counters = cuda_device_counters(w);

@@ -22,8 +22,9 @@ AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s) {
   r.epilogue_offset = r.query_offset + round_up_aligned(smem_tile_bytes(&a));
   r.warp_epilogue_bytes =
       gemm_warp_epilogue_bytes(&p->first.kv_shape, &p->first.kv_schedule);
-  r.state_offset =
-      r.epilogue_offset + s->m / STORE_BOX_ROWS * r.warp_epilogue_bytes;
+  bool tcgen05 = s->mma_kind == MMA_KIND_TCGEN05;
+  uint32_t warps = s->m / (tcgen05 ? 2 * STORE_BOX_ROWS : STORE_BOX_ROWS);
+  r.state_offset = r.epilogue_offset + warps * r.warp_epilogue_bytes;
   r.barriers_offset = r.state_offset;
   r.state_pitch = ROW_STATE_BYTES;
   if (s->persistent && s->store != STORE_TMA) {
@@ -32,7 +33,9 @@ AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s) {
     r.state_offset = r.query_offset;
     r.state_pitch = a.panel_bytes;
   }
-  r.repeat_offset = r.barriers_offset + 8 * (1 + s->persistent + 4 * s->stages);
+  uint32_t barriers =
+      1 + s->persistent + 4 * s->stages + (tcgen05 ? 3 * s->warps_m : 0);
+  r.repeat_offset = r.barriers_offset + 8 * barriers;
   r.total_bytes = r.repeat_offset + 8;
   return r;
 }

@@ -1,4 +1,4 @@
-/* Scores and online softmax of attention: shared by mma and wgmma kernels. */
+/* Scores and online softmax of attention: shared by all attention kernels. */
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_emit.h"
 #include "machine/limits/cuda.h"
@@ -159,7 +159,7 @@ void attention_put_scores(Buffer *out, const AttentionKernelSpec *t,
     buffer_puts(out, "}\n");
 }
 
-static bool has_row_sums(const AttentionKernelSpec *t) {
+bool attention_has_row_sums(const AttentionKernelSpec *t) {
   return t->shape->subtract_max || t->shape->needs_row_sum;
 }
 
@@ -170,7 +170,7 @@ void attention_put_accumulators(Buffer *out, const AttentionKernelSpec *t,
   buffer_printf(out, "float sums[%u];\n", p->first.kv_schedule.n / 2);
   if (t->shape->subtract_max)
     buffer_puts(out, "float most[2];\n");
-  if (has_row_sums(t))
+  if (attention_has_row_sums(t))
     buffer_puts(out, "float total[2];\n");
 }
 
@@ -181,7 +181,7 @@ void attention_put_init(Buffer *out, const AttentionKernelSpec *t,
                 p->first.kv_schedule.n / 2);
   if (t->shape->subtract_max)
     buffer_puts(out, "most[0] = most[1] = " NEG_INFINITY_TEXT ";\n");
-  if (has_row_sums(t))
+  if (attention_has_row_sums(t))
     buffer_puts(out, "total[0] = total[1] = 0;\n");
 }
 
@@ -191,6 +191,36 @@ static void put_add_scores(Buffer *out, const AttentionKernelSpec *t) {
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
                 "total[i / 2 %% 2] += s[i];\n",
                 t->schedule->n / 2);
+}
+
+/* With accumulators in tensor memory, a row keeps the maximum of earlier tiles
+ * (`most`) until it has grown by more than a factor of 2^8 of the weights, so
+ * that the accumulators are seldom rescaled (FlashAttention-4).  `top` is the
+ * maximum.  The factor cancels in the quotient of accumulators and sum, and
+ * attention_put_exact_maximum removes it from both. */
+static bool rescales_late(const AttentionKernelSpec *t) {
+  return t->schedule->mma_kind == MMA_KIND_TCGEN05;
+}
+
+static void put_late_maximum(Buffer *out) {
+  buffer_printf(out,
+                "top[h] = x;\n"
+                "x = (x - most[h]) * " LOG2_E " <= %d.0f ? most[h] : x;\n",
+                MAX_LATE_EXPONENT);
+}
+
+void attention_put_exact_maximum(Buffer *out, const AttentionKernelSpec *t,
+                                 const AttentionGemms *p) {
+  if (!t->shape->subtract_max)
+    return;
+  buffer_printf(out,
+                "#pragma unroll\nfor (int h = 0; h < 2; h++) {\n"
+                "const float late = most[h] == top[h] ? 1.0f : "
+                "ax_exp2((most[h] - top[h]) * " LOG2_E ");\n"
+                "most[h] = top[h];\ntotal[h] *= late;\n"
+                "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
+                "if (i / 2 %% 2 == h)\nsums[i] *= late;\n}\n",
+                p->first.kv_schedule.n / 2);
 }
 
 /* Updates the row maximum, rescales the row sum, and replaces scores by
@@ -210,22 +240,27 @@ void attention_put_online_softmax(Buffer *out, const AttentionKernelSpec *t) {
       "x = fmaxf(x, fmaxf(s[y * 4 + h * 2], s[y * 4 + h * 2 + 1]));\n"
       "x = fmaxf(x, ax_shuffle_xor(x, 1));\n"
       "x = fmaxf(x, ax_shuffle_xor(x, 2));\n"
-      "x = fmaxf(most[h], x%s);\n"
+      "x = fmaxf(%s[h], x%s);\n",
+      columns / 8, rescales_late(t) ? "top" : "most", times);
+  if (rescales_late(t))
+    put_late_maximum(out);
+  buffer_printf(
+      out,
       "const float base = x == " NEG_INFINITY_TEXT " ? 0.0f : x * " LOG2_E ";\n"
-      "shrink[h] = ax_exp2(most[h] * " LOG2_E " - base);\n"
+      "shrink[h] = %sax_exp2(most[h] * " LOG2_E " - base);\n"
       "most[h] = x;\ntotal[h] *= shrink[h];\n"
       "#pragma unroll\nfor (int y = 0; y < %u; y++)\n"
       "#pragma unroll\nfor (int i = h * 2; i < h * 2 + 2; i++) {\n"
       "s[y * 4 + i] = ax_exp2(fmaf(s[y * 4 + i], " LOG2_E "%s, -base));\n"
       "total[h] += s[y * 4 + i];\n}\n}\n",
-      columns / 8, times, columns / 8, times);
+      rescales_late(t) ? "x == most[h] ? 1.0f : " : "", columns / 8, times);
 }
 
 /* Combines the row sums of 4 lanes.  If all scores of a row are -infinity, the
  * weights are NaN. */
 void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
                             const AttentionGemms *p) {
-  if (!has_row_sums(t))
+  if (!attention_has_row_sums(t))
     return;
   buffer_puts(out, "#pragma unroll\nfor (int h = 0; h < 2; h++) {\n"
                    "total[h] += ax_shuffle_xor(total[h], 1);\n"
@@ -245,7 +280,7 @@ void attention_put_row_sums(Buffer *out, const AttentionKernelSpec *t,
 void attention_put_row_state(Buffer *out, const AttentionKernelSpec *t,
                              const char *address) {
   FragmentLayout h = fragment_layout_mma_c();
-  if (!has_row_sums(t))
+  if (!attention_has_row_sums(t))
     return;
   buffer_printf(out,
                 "float2 *const carried = %s;\n"
@@ -282,7 +317,7 @@ static void put_row_factors(Buffer *out, const AttentionKernelSpec *t) {
 
 void attention_put_register_rows(Buffer *out, const AttentionKernelSpec *t,
                                  Buffer *row_prologue) {
-  if (!has_row_sums(t)) {
+  if (!attention_has_row_sums(t)) {
     put_row_factors(row_prologue, t);
     return;
   }
@@ -297,7 +332,7 @@ void attention_put_register_rows(Buffer *out, const AttentionKernelSpec *t,
 }
 
 void attention_put_row_prologue(Buffer *out, const AttentionKernelSpec *t) {
-  if (!has_row_sums(t)) {
+  if (!attention_has_row_sums(t)) {
     put_row_factors(out, t);
     return;
   }

@@ -49,8 +49,8 @@ static void put_producer_load(Buffer *out, const AttentionKernelSpec *t,
                .strided_coord = "from + (int)step * stage_terms"});
 }
 
-static void put_producer_loads(Buffer *out, const AttentionKernelSpec *t,
-                               AttentionGemms *p, const AttentionSmem *r) {
+void attention_put_producer_loads(Buffer *out, const AttentionKernelSpec *t,
+                                  AttentionGemms *p, const AttentionSmem *r) {
   char at[40];
   snprintf(at, sizeof at, "shared + %uu", r->query_offset);
   if (t->schedule->persistent)
@@ -122,7 +122,7 @@ static void put_persistent_producer(Buffer *out, const AttentionKernelSpec *t,
                                : "if (ax_warp() == 0 && ax_elect()) {\n");
   attention_put_tile_loop(out, t, true);
   buffer_puts(out, t->counters ? "if (ax_elect()) {\n" : "{\n");
-  put_producer_loads(out, t, p, r);
+  attention_put_producer_loads(out, t, p, r);
   buffer_printf(out, "}\n%s", t->counters ? "ax_sync_warp();\n" : "");
   attention_put_tile_end(out);
   buffer_puts(out, "}\n");
@@ -143,7 +143,7 @@ static void put_producer(Buffer *out, const AttentionKernelSpec *t,
                   t->counters, ATTENTION_COUNTERS);
   else
     buffer_puts(out, "if (ax_warp() == 0 && ax_elect()) {\n");
-  put_producer_loads(out, t, p, r);
+  attention_put_producer_loads(out, t, p, r);
   buffer_puts(out, "}\n");
   if (!t->counters)
     return;
@@ -328,8 +328,8 @@ static void put_consumer_attempt(Buffer *out, const AttentionKernelSpec *t) {
 }
 
 /* The sums are stored from registers, or through shared memory. */
-static void put_epilogue(Buffer *out, const AttentionKernelSpec *t,
-                         AttentionGemms *p, const AttentionSmem *r) {
+void attention_put_epilogue(Buffer *out, const AttentionKernelSpec *t,
+                            AttentionGemms *p, const AttentionSmem *r) {
   Buffer row_prologue = {0};
   char at[80];
   bool engine = t->schedule->store == STORE_TMA;
@@ -365,14 +365,13 @@ static void put_consumer_rows(Buffer *out, const AttentionKernelSpec *t,
   if (t->counters)
     put_count_sums(out, t, p);
   attention_put_row_sums(out, t, p);
-  put_epilogue(out, t, p, r);
+  attention_put_epilogue(out, t, p, r);
 }
 
-/* Where a warp puts its results: store buffers, or a slab. */
-static void put_epilogue_memory(Buffer *out, const AttentionKernelSpec *t,
-                                const AttentionSmem *r) {
-  buffer_printf(out, "const unsigned out_at = %uu + row / 16u * %uu;\n",
-                r->epilogue_offset, r->warp_epilogue_bytes);
+void attention_put_epilogue_memory(Buffer *out, const AttentionKernelSpec *t,
+                                   const AttentionSmem *r, const char *warp) {
+  buffer_printf(out, "const unsigned out_at = %uu + %s * %uu;\n",
+                r->epilogue_offset, warp, r->warp_epilogue_bytes);
   buffer_puts(out, t->schedule->store == STORE_TMA
                        ? "const unsigned sets = out_at;\nunsigned stored = 0;\n"
                        : "float *const slab = (float *)(memory + out_at);\n");
@@ -410,7 +409,7 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
               "const unsigned group = thread / 128u - 1, member = thread % "
               "128u;\nconst unsigned row = group * 64u + member / 32u * "
               "16u;\n");
-  put_epilogue_memory(out, t, r);
+  attention_put_epilogue_memory(out, t, r, "row / 16u");
   snprintf(at, sizeof at, "shared + %uu + group * %uu", r->query_offset,
            gemm_unswizzled_offset(&p->first.q_copy.tile, WGMMA_M, 0));
   gemm_put_smem_descriptor(out, &p->first.q_copy.tile, false, "a_first", at);
@@ -456,6 +455,16 @@ static void put_barriers(Buffer *out, const AttentionKernelSpec *t,
                 stages, groups, groups);
 }
 
+void attention_put_begin(Buffer *out, const AttentionKernelSpec *t) {
+  gemm_put_preamble(out);
+  buffer_printf(out,
+                "if (thread == 0) {\nax_tma_prefetch(%s);\n"
+                "ax_tma_prefetch(%s);\nax_tma_prefetch(%s);\n}\n",
+                t->first.query.tensor_map, t->first.key.tensor_map,
+                t->value.tensor_map);
+  buffer_printf(out, "const int stage_terms = %u;\n", t->schedule->n);
+}
+
 static void put_first_attempt(Buffer *out, const AttentionKernelSpec *t) {
   const GemmSchedule *s = t->schedule;
   buffer_printf(out, "%sunsigned steps = (unsigned)(to - from + %u) / %uu;\n",
@@ -468,14 +477,8 @@ void attention_put_wgmma_kernel(Buffer *out, const AttentionKernelSpec *t,
                                 AttentionGemms *p) {
   const GemmSchedule *s = t->schedule;
   AttentionSmem r = attention_smem(p, s);
-  gemm_put_preamble(out);
-  buffer_printf(out,
-                "if (thread == 0) {\nax_tma_prefetch(%s);\n"
-                "ax_tma_prefetch(%s);\nax_tma_prefetch(%s);\n}\n",
-                t->first.query.tensor_map, t->first.key.tensor_map,
-                t->value.tensor_map);
+  attention_put_begin(out, t);
   attention_put_sizes(out, t);
-  buffer_printf(out, "const int stage_terms = %u;\n", s->n);
   if (s->persistent) {
     attention_put_tiles(out, t);
   } else {

@@ -108,8 +108,7 @@ static void put_checks(CudaWriter *w, Buffer *head, Buffer *end,
  * memory also run one block per SM.  For other kernels, ptxas
  * chooses better: with the maximal budget, it spills some of them. */
 static bool needs_all_registers(const CudaSchedule *s) {
-  return (s->kind == CUDA_ATTENTION &&
-          s->attention->s.mma_kind == MMA_KIND_WGMMA) ||
+  return (s->kind == CUDA_ATTENTION && gemm_has_producer(&s->attention->s)) ||
          (s->kind == CUDA_GEMM && gemm_has_producer(&s->gemm->s));
 }
 

@@ -277,6 +277,25 @@ enum { TMEM_COLUMNS = 512 };
 /* Columns of tensor memory of a block, as they are allocated; more than
  * TMEM_COLUMNS: they do not fit. */
 uint32_t gemm_tmem_columns(const GemmShape *shape, const GemmSchedule *s);
+/* The least number that can be allocated. */
+uint32_t gemm_tmem_allocation(uint32_t columns);
+/* PTX ISA 9.7.16, "Instruction descriptor": f32 sums, types, storage, sizes. */
+uint32_t gemm_tcgen05_instruction(Dtype dtype, uint32_t m, uint32_t n,
+                                  bool a_mn_major, bool b_mn_major);
+/* As gemm_put_smem_descriptor, at an offset in shared memory.  The swizzles
+ * have other numbers: 2 for 128 bytes, 4 for 64 and 6 for 32. */
+void gemm_put_tcgen05_descriptor(Buffer *out, const SmemTile *tile,
+                                 bool transposed, const char *name,
+                                 uint32_t offset);
+/* Columns and registers of each part of 16 lanes that a load or store accesses.
+ * An instruction has a power of two of them. */
+typedef struct TmemGroups {
+  uint32_t columns, registers, count;
+} TmemGroups;
+enum { TMEM_GROUP_COLUMNS = 8, TMEM_GROUP_REGISTERS = 4 }; /* of f32 */
+/* access: ax_tmem_..._x1 without prefix and number. */
+void gemm_put_tmem_access(Buffer *out, const char *access, const char *array,
+                          const char *place, const TmemGroups *g);
 void gemm_put_tcgen05_kernel(Buffer *before, Buffer *out,
                              const GemmKernelSpec *t);
 

@@ -29,11 +29,25 @@ enum {
   EPILOGUE_THREADS = 128
 };
 
+uint32_t gemm_tmem_allocation(uint32_t columns) {
+  uint32_t all = ALLOC_COLUMNS;
+  while (all < columns)
+    all *= 2;
+  return all;
+}
+
 uint32_t gemm_tmem_columns(const GemmShape *shape, const GemmSchedule *s) {
-  uint32_t columns = ALLOC_COLUMNS;
-  while (columns < s->accumulators * s->n + gemm_scale_columns(shape, s))
-    columns *= 2;
-  return columns;
+  return gemm_tmem_allocation(s->accumulators * s->n +
+                              gemm_scale_columns(shape, s));
+}
+
+void gemm_put_tmem_access(Buffer *out, const char *access, const char *array,
+                          const char *place, const TmemGroups *g) {
+  uint32_t max = 16, at = 0; /* groups of one instruction, done */
+  for (uint32_t each = max; each; each /= 2)
+    for (; g->count - at >= each; at += each)
+      buffer_printf(out, "ax_tmem_%s_x%u(%s + %u, %s + %u);\n", access, each,
+                    array, at * g->registers, place, at * g->columns);
 }
 
 /* ---- descriptors ---- */
@@ -47,20 +61,24 @@ static const char *instruction_kind(Dtype dtype) {
   return dtype == DT_F32 ? "tf32" : dtype_info[dtype].bytes == 1 ? "f8" : "f16";
 }
 
-/* PTX ISA 9.7.16, "Instruction descriptor": f32 sums, types, storage, sizes. */
-static uint32_t instruction_descriptor(const GemmKernelSpec *t,
-                                       const TmaPipeline *r) {
-  uint32_t f32 = 1, type = type_number(t->shape->a.dtype);
-  return f32 << 4 | type << 7 | type << 10 | (uint32_t)r->a.mn_major << 15 |
-         (uint32_t)r->b.mn_major << 16 | t->schedule->n >> 3 << 17 |
-         (t->schedule->m << t->schedule->pair) >> 4 << 24;
+uint32_t gemm_tcgen05_instruction(Dtype dtype, uint32_t m, uint32_t n,
+                                  bool a_mn_major, bool b_mn_major) {
+  uint32_t f32 = 1, type = type_number(dtype);
+  return f32 << 4 | type << 7 | type << 10 | (uint32_t)a_mn_major << 15 |
+         (uint32_t)b_mn_major << 16 | n >> 3 << 17 | m >> 4 << 24;
 }
 
-/* The swizzles have other numbers than those of wgmma: 2 for 128 bytes, 4 for
- * 64 and 6 for 32. */
-static void put_smem_descriptor(Buffer *out, const GemmTiledCopy *operand,
-                                const char *name, uint32_t offset) {
-  SmemDescriptor m = smem_tile_descriptor(&operand->tile, operand->mn_major);
+static uint32_t instruction_descriptor(const GemmKernelSpec *t,
+                                       const TmaPipeline *r) {
+  const GemmSchedule *s = t->schedule;
+  return gemm_tcgen05_instruction(t->shape->a.dtype, s->m << s->pair, s->n,
+                                  r->a.mn_major, r->b.mn_major);
+}
+
+void gemm_put_tcgen05_descriptor(Buffer *out, const SmemTile *tile,
+                                 bool transposed, const char *name,
+                                 uint32_t offset) {
+  SmemDescriptor m = smem_tile_descriptor(tile, transposed);
   buffer_printf(out,
                 "const uint64_t %s = ax_tcgen05_descriptor(shared + %uu, %uu, "
                 "%uu, %uu);\n",
@@ -153,8 +171,9 @@ static void put_products(Buffer *out, const GemmKernelSpec *t,
   const GemmSchedule *s = t->schedule;
   buffer_printf(out, "if (%sax_warp() == 1 && ax_elect()) {\n",
                 s->pair ? "rank == 0 && " : "");
-  put_smem_descriptor(out, &r->a, "a_first", 0);
-  put_smem_descriptor(out, &r->b, "b_first", r->a.stage_bytes);
+  gemm_put_tcgen05_descriptor(out, &r->a.tile, r->a.mn_major, "a_first", 0);
+  gemm_put_tcgen05_descriptor(out, &r->b.tile, r->b.mn_major, "b_first",
+                              r->a.stage_bytes);
   buffer_puts(out, "unsigned round = 0, turn = 0;\n");
   gemm_put_work_init(out, t);
   if (s->stream)
@@ -196,19 +215,18 @@ static void put_products(Buffer *out, const GemmKernelSpec *t,
 
 /* ---- epilogue ---- */
 
-/* Loads 16 rows of the sums.  A load has a power of two of groups of 8
- * columns. */
+/* Loads 16 rows of the sums. */
 static void put_sums(Buffer *out, const GemmSchedule *s, uint32_t half) {
-  uint32_t max = 16, column = 0; /* groups of one load */
+  const TmemGroups groups = {TMEM_GROUP_COLUMNS, TMEM_GROUP_REGISTERS,
+                             s->n / TMEM_GROUP_COLUMNS};
+  char sums[16];
+  snprintf(sums, sizeof sums, "sums%u", half);
   buffer_printf(out,
                 "float sums%u[%u];\nif (from < to) {\n"
                 "const unsigned place = tensor + slot * %uu + (warp * %uu + "
                 "%uu << %u);\n",
                 half, s->n / 2, s->n, WARP_LANES, half * LOAD_ROWS, LANE_SHIFT);
-  for (uint32_t each = max; each; each /= 2)
-    for (; s->n - column >= 8 * each; column += 8 * each)
-      buffer_printf(out, "ax_tmem_load_x%u(sums%u + %u, place + %u);\n", each,
-                    half, column / 2, column);
+  gemm_put_tmem_access(out, "load", sums, "place", &groups);
   buffer_printf(out,
                 "ax_tmem_wait_load();\nax_hold(sums%u);\n} else {\n"
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"

@@ -1,6 +1,7 @@
 /* Intrinsics for kernels: sections of device/, and functions with many operands
  * or variants, which are generated for the names that a source uses: wgmma (32
- * widths, five types and two storages of A) and loads from tensor memory. */
+ * widths, five types and two storages of A), and loads and stores of tensor
+ * memory. */
 #include "backend/cuda/intrinsics.h"
 #include "backend/emit/prelude.h"
 #include "support/arena.h"
@@ -22,6 +23,8 @@ typedef struct WgmmaIntrinsic {
 
 static const char wgmma_prefix[] = "ax_wgmma_m64n";
 static const char tmem_load_prefix[] = "ax_tmem_load_x";
+static const char tmem_store_prefix[] = "ax_tmem_store_x";
+static const char tmem_pairs_prefix[] = "ax_tmem_store_pairs_x";
 
 /* Parses the name of a wgmma function.  False if it is none. */
 static bool parse_wgmma_name(const char *name, size_t len,
@@ -63,7 +66,7 @@ static void write_operands(Buffer *out, int first, int count) {
   buffer_puts(out, "}");
 }
 
-/* The registers d[0] to d[count - 1] as results. */
+/* The registers d[0] to d[count - 1] as results or operands. */
 static void write_registers(Buffer *out, const char *constraint, int count) {
   for (int i = 0; i < count; i++)
     buffer_printf(out, "%s\"%s\"(d[%d])",
@@ -119,28 +122,66 @@ static void write_named_wgmma(Buffer *out, const char *name, size_t len) {
     write_wgmma(out, &p);
 }
 
+/* Parses the number at the end of the name of a load or store: 1, 2, 4, 8 or
+ * 16; 0 if it is another one. */
+static int tmem_times(const char *name, size_t len, const char *prefix) {
+  static const int all[] = {1, 2, 4, 8, 16};
+  char *end;
+  long times = strtol(name + strlen(prefix), &end, 10);
+  for (size_t j = 0; j < ARRAY_LEN(all); j++)
+    if (times == all[j] && end == name + len)
+      return all[j];
+  return 0;
+}
+
 /* tcgen05.ld, PTX ISA 9.7.16: loads 16 lanes and 8 columns, or 2 to 16 times as
  * many columns, in the layout of accumulators of mma.  Warp w may load lanes
  * from 32 * (w % 4) on.  It is asynchronous. */
 static void write_named_tmem_load(Buffer *out, const char *name, size_t len) {
-  static const int all[] = {1, 2, 4, 8, 16};
-  char *end;
-  long times = strtol(name + strlen(tmem_load_prefix), &end, 10);
-  for (size_t j = 0; j < ARRAY_LEN(all); j++) {
-    if (times != all[j] || end != name + len)
-      continue;
-    int registers = 4 * all[j];
-    buffer_printf(out,
-                  "AX_TCGEN05_CHECK\n"
-                  "AX_DEVICE void %.*s(float *d, unsigned address) {\n"
-                  "  asm volatile(\"tcgen05.ld.sync.aligned.16x256b.x%d.b32 "
-                  "\"\n    \"",
-                  (int)len, name, all[j]);
-    write_operands(out, 0, registers);
-    buffer_printf(out, ", [%%%d];\"\n    : ", registers);
-    write_registers(out, "=f", registers);
-    buffer_puts(out, "\n    : \"r\"(address)\n    : \"memory\");\n}\n");
-  }
+  int times = tmem_times(name, len, tmem_load_prefix), registers = 4 * times;
+  if (!times)
+    return;
+  buffer_printf(out,
+                "AX_TCGEN05_CHECK\n"
+                "AX_DEVICE void %.*s(float *d, unsigned address) {\n"
+                "  asm volatile(\"tcgen05.ld.sync.aligned.16x256b.x%d.b32 "
+                "\"\n    \"",
+                (int)len, name, times);
+  write_operands(out, 0, registers);
+  buffer_printf(out, ", [%%%d];\"\n    : ", registers);
+  write_registers(out, "=f", registers);
+  buffer_puts(out, "\n    : \"r\"(address)\n    : \"memory\");\n}\n");
+}
+
+/* tcgen05.st, PTX ISA 9.7.16: stores what such a load gives; or pairs of 16-bit
+ * values: 4 columns of 16 lanes for each 2 registers, in the layout of operand
+ * A of mma. */
+static void write_tmem_store(Buffer *out, const char *name, size_t len,
+                             bool pairs) {
+  int times =
+      tmem_times(name, len, pairs ? tmem_pairs_prefix : tmem_store_prefix);
+  int registers = (pairs ? 2 : 4) * times;
+  if (!times)
+    return;
+  buffer_printf(out,
+                "AX_TCGEN05_CHECK\n"
+                "AX_DEVICE void %.*s(const %s *d, unsigned address) {\n"
+                "  asm volatile(\"tcgen05.st.sync.aligned.16x%db.x%d.b32 "
+                "[%%%d], \"\n    \"",
+                (int)len, name, pairs ? "unsigned" : "float", pairs ? 128 : 256,
+                times, registers);
+  write_operands(out, 0, registers);
+  buffer_puts(out, ";\" ::\n      ");
+  write_registers(out, pairs ? "r" : "f", registers);
+  buffer_puts(out, ",\n      \"r\"(address)\n    : \"memory\");\n}\n");
+}
+
+static void write_named_tmem_store(Buffer *out, const char *name, size_t len) {
+  write_tmem_store(out, name, len, false);
+}
+
+static void write_named_tmem_pairs(Buffer *out, const char *name, size_t len) {
+  write_tmem_store(out, name, len, true);
 }
 
 static bool seen_before(const char *source, const char *prefix, const char *at,
@@ -176,6 +217,8 @@ bool intrinsics_write(Buffer *out, const char *source) {
   Buffer text = {.arena = arena};
   write_named(&text, source, wgmma_prefix, write_named_wgmma);
   write_named(&text, source, tmem_load_prefix, write_named_tmem_load);
+  write_named(&text, source, tmem_store_prefix, write_named_tmem_store);
+  write_named(&text, source, tmem_pairs_prefix, write_named_tmem_pairs);
   buffer_puts(&text, source);
   prelude_write(out, arena, wrappers_text, text.text, text.len);
   buffer_add(out, text.text, text.len);

@@ -159,6 +159,12 @@ bool intrinsics_write(Buffer *out, const char *source);
  *   void ax_tmem_load_x1(float *d, unsigned address), _x2, ... _x16   16 lanes,
  *                                8 columns for each 4 registers
  *   void ax_tmem_wait_load()              by the warp; then ax_hold (wgmma)
+ *   void ax_tmem_store_x1(const float *d, unsigned address), _x2, ... _x16
+ *                                what ax_tmem_load_x1 loads
+ *   void ax_tmem_store_pairs_x1(const unsigned *d, unsigned address), ... _x16
+ *                                16 lanes, 4 columns for each 2 registers, of
+ *                                two 16-bit values: operand A of mma
+ *   void ax_tmem_wait_store()             by the warp
  *   uint64_t ax_tcgen05_descriptor(unsigned address, unsigned leading,
  *                                unsigned stride, unsigned swizzle)
  *   void ax_tcgen05_mma_f16(unsigned d, uint64_t a, uint64_t b,
@@ -169,6 +175,9 @@ bool intrinsics_write(Buffer *out, const char *source);
  *                                unsigned scales_b, bool add), ..._nvf4
  *   void ax_tcgen05_copy_scales(unsigned to, uint64_t from)   32 rows of 16
  *                                bytes; by the thread that issues the products
+ *   void ax_tcgen05_mma_f16_ta(unsigned d, unsigned a, uint64_t b,
+ *                                unsigned instruction, bool add)   A in tensor
+ *                                memory
  *   void ax_tcgen05_commit(unsigned bar)  arrives after the thread's products
  *   void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks)
  *   void ax_tcgen05_fence_before(), ax_tcgen05_fence_after()

@@ -1006,6 +1006,110 @@ KERNEL(tensor_descriptor) {
     ax_tcgen05_mma_f16(to, x, y & ~(1ull << 46), TENSOR_BF16, false);
   TENSOR_END();
 }
+/* Operand A is stored to tensor memory: element k of row i is i + k.  The sums
+ * are doubled there. */
+#define PAIRS_BF16 0x8040490u /* 128 rows and 16 columns */
+#define PAIRS_LANES(half) ((ax_warp() * 32 + (half) * 16) << 16)
+#define PAIRS_STORE()                                          \
+  for (int half = 0; half < 2; half++) {                       \
+    unsigned p[4];                                             \
+    for (int i = 0; i < 4; i++) {                              \
+      const int row = T / 32 * 32 + half * 16 + i % 2 * 8 + T % 32 / 4, \
+                k = i / 2 * 8 + T % 4 * 2;                     \
+      p[i] = ax_pack_bf16((float)(row + k), (float)(row + k + 1)); \
+    }                                                          \
+    ax_tmem_store_pairs_x2(p, to + PAIRS_LANES(half));         \
+  }
+#define PAIRS_PRODUCT(from, instruction)                      \
+  ax_tcgen05_mma_f16_ta(to + 16, from,                        \
+                        ax_tcgen05_descriptor(at + 2048, 128, 0, 0), \
+                        instruction, false)
+#define PAIRS_MULTIPLY(instruction)  \
+  if (T == 0) {                      \
+    PAIRS_PRODUCT(to, instruction);  \
+    ax_tcgen05_commit(TENSOR_BAR);   \
+  }                                  \
+  TENSOR_WAIT()
+#define PAIRS_READ(load_wait, store_wait)           \
+  ax_tmem_load_x1(d, to + 16 + PAIRS_LANES(0));     \
+  load_wait;                                        \
+  ax_hold(d);                                       \
+  for (int i = 0; i < 4; i++)                       \
+    d[i] *= 2;                                      \
+  ax_tmem_store_x1(d, to + 16 + PAIRS_LANES(0));    \
+  store_wait;                                       \
+  ax_tmem_load_x1(d, to + 16 + PAIRS_LANES(0));     \
+  ax_tmem_wait_load();                              \
+  ax_hold(d);                                       \
+  STORE(d[0])
+#define PAIRS(before, load_wait, store_wait) \
+  TENSOR_BEGIN();                            \
+  (void)x, (void)y;                          \
+  PAIRS_STORE();                             \
+  before;                                    \
+  ax_sync();                                 \
+  ax_tcgen05_fence_after();                  \
+  PAIRS_MULTIPLY(PAIRS_BF16);                \
+  PAIRS_READ(load_wait, store_wait);         \
+  TENSOR_END()
+#define PAIRS_DONE() ax_tmem_wait_store(), ax_tcgen05_fence_before()
+KERNEL(tensor_stored) {
+  PAIRS(PAIRS_DONE(), ax_tmem_wait_load(), ax_tmem_wait_store());
+}
+KERNEL(tensor_stored_no_wait) {
+  PAIRS(ax_tcgen05_fence_before(), ax_tmem_wait_load(), ax_tmem_wait_store());
+}
+KERNEL(tensor_stored_no_fence) {
+  PAIRS(ax_tmem_wait_store(), ax_tmem_wait_load(), ax_tmem_wait_store());
+}
+KERNEL(tensor_stored_unloaded) {
+  PAIRS(PAIRS_DONE(), , ax_tmem_wait_store());
+}
+KERNEL(tensor_loaded_unstored) {
+  PAIRS(PAIRS_DONE(), ax_tmem_wait_load(), );
+}
+/* The product reads the operand while the warps replace it. */
+KERNEL(tensor_stored_early) {
+  TENSOR_BEGIN();
+  (void)x, (void)y;
+  PAIRS_STORE();
+  PAIRS_DONE();
+  ax_sync();
+  ax_tcgen05_fence_after();
+  if (T == 0)
+    PAIRS_PRODUCT(to, PAIRS_BF16);
+  ax_sync();
+  PAIRS_STORE();
+  PAIRS_DONE();
+  ax_sync();
+  PAIRS_MULTIPLY(PAIRS_BF16);
+  TENSOR_END();
+}
+KERNEL(tensor_pairs_unwritten) {
+  TENSOR_BEGIN();
+  (void)x, (void)y;
+  PAIRS_MULTIPLY(PAIRS_BF16);
+  TENSOR_END();
+}
+KERNEL(tensor_pairs_rows) {
+  TENSOR_BEGIN();
+  (void)x, (void)y;
+  PAIRS_MULTIPLY(TENSOR_BF16);
+  TENSOR_END();
+}
+KERNEL(tensor_pairs_lanes) {
+  TENSOR_BEGIN();
+  (void)x, (void)y;
+  if (T == 0)
+    PAIRS_PRODUCT(to + (16 << 16), PAIRS_BF16);
+  TENSOR_END();
+}
+KERNEL(tensor_stored_other_lanes) {
+  TENSOR_BEGIN();
+  (void)x, (void)y;
+  ax_tmem_store_x1(d, to);
+  TENSOR_END();
+}
 /* Products arrive at the mbarriers of both blocks. */
 KERNEL(tensor_cast) {
   TENSOR_CLUSTER_BEGIN();

@@ -28,6 +28,20 @@ extern "C" __global__ void __launch_bounds__(256)
     ax_tcgen05_commit(at + 8);
     ax_tcgen05_commit_cast(at + 8, a.more);
   }
+  ax_tmem_store_x1(a.out, to);
+  ax_tmem_store_x2(a.out, to);
+  ax_tmem_store_x4(a.out, to);
+  ax_tmem_store_x8(a.out, to);
+  ax_tmem_store_x16(a.out, to);
+  const unsigned *const pairs = (const unsigned *)a.out;
+  ax_tmem_store_pairs_x1(pairs, to);
+  ax_tmem_store_pairs_x2(pairs, to);
+  ax_tmem_store_pairs_x4(pairs, to);
+  ax_tmem_store_pairs_x8(pairs, to);
+  ax_tmem_store_pairs_x16(pairs, to);
+  ax_tmem_wait_store();
+  if (ax_warp() == 1 && ax_elect())
+    ax_tcgen05_mma_f16_ta(to, to + 8, where, 0x8400490u, a.more > 4);
   ax_tmem_load_x1(d, to);
   ax_tmem_load_x2(d + 4, to + 8);
   ax_tmem_load_x4(d + 12, to + 24);

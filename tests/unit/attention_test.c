@@ -30,8 +30,9 @@ static void test_choose(void **state) {
         assert_true(attention_shared_bytes(&shape, &s) <=
                     gpu.block_shared_bytes);
         double work = 2 * n * n * 4 * (c.k + c.e);
-        double most = s.mma_kind == MMA_KIND_WGMMA ? gpu.f16_wgmma_rate
-                                                   : gpu.f16_mma_rate;
+        double most = s.mma_kind == MMA_KIND_WGMMA     ? gpu.f16_wgmma_rate
+                      : s.mma_kind == MMA_KIND_TCGEN05 ? gpu.f16_tcgen05_rate
+                                                       : gpu.f16_mma_rate;
         assert_true(seconds * gpu.clock_hz * gpu.sms * most >= work);
         assert_int_equal(attention_blocks(&s, (int64_t)n, 4),
                          4 * (((int64_t)n + s.m - 1) / s.m));
@@ -181,14 +182,15 @@ static void test_fields(void **state) {
       {"raster=8", "attention has no field raster"},
       {"cluster_m=2", "attention has no field cluster_m"},
       {"split=2", "attention has no field split"},
-      {"way=fma", "attention has way=mma and way=wgmma only"},
-      {"way=tcgen05", "attention has way=mma and way=wgmma only"},
+      {"way=fma", "attention has way=mma, way=wgmma and way=tcgen05 only"},
+      {"way=tcgen05",
+       "way=tcgen05 needs the architecture sm_100a: use way=mma"},
       {"k=32", "k=32: a tile has the whole head dimension, 50, as a multiple "
                "of 16: write k=64"},
       {"store=direct", "attention stores its results through shared memory or "
                        "by TMA: write store=shared"},
       {"way=mma copy=async warps_m=4 m=64 store=engine waiting=1",
-       "store=engine needs way=wgmma: write store=shared"},
+       "store=engine needs way=wgmma or way=tcgen05: write store=shared"},
       {"store=shared waiting=1", "waiting=1 needs store=engine: leave waiting "
                                  "out, or write waiting=0"},
       {"store=engine waiting=5",
@@ -220,7 +222,7 @@ static void test_fields(void **state) {
        "can use 160: write n=128"},
       {"persistent=2", "persistent=2: it must be 0 or 1"},
       {"way=mma copy=async warps_m=4 m=64 persistent=1",
-       "persistent=1 needs way=wgmma: write persistent=0"},
+       "persistent=1 needs way=wgmma or way=tcgen05: write persistent=0"},
       {"blocks=2", "blocks=2: with these fields it is blocks=1; blocks follows "
                    "from the others, so leave it out"},
   };
@@ -248,8 +250,8 @@ static void test_wgmma_refused(void **state) {
       &shape, "sm_75", 1,
       &(Refusal){"stages=3", "stages=3: with copy=registers it must be 2"});
   check_refused(&query, "sm_90a", 1,
-                &(Refusal){"way=wgmma", "way=wgmma cannot compute the query: "
-                                        "use way=mma"});
+                &(Refusal){"way=wgmma", "the query is computed, and TMA only "
+                                        "copies: use way=mma"});
   check_refused(
       &key, "sm_90a", 1,
       &(Refusal){"way=wgmma", "TMA cannot copy the keys: use way=mma"});
@@ -258,8 +260,58 @@ static void test_wgmma_refused(void **state) {
       &(Refusal){"way=wgmma", "TMA cannot copy the values: use way=mma"});
   check_refused(&two, "sm_90a", 1,
                 &(Refusal){"way=wgmma",
-                           "way=wgmma computes scores from one product, and "
-                           "these scores have two: use way=mma"});
+                           "these scores are computed from two products: use "
+                           "way=mma"});
+}
+
+/* Schedules of sm_100a. */
+static void test_tcgen05(void **state) {
+  (void)state;
+  AttentionCase c = {.in = DT_BF16, .k = 128, .e = 128, .align = 16};
+  AttentionShape shape = attention_case_shape(&c, 4096, 4096, 32);
+  GpuSpec gpu;
+  GemmSchedule s, to;
+  double seconds;
+  Buffer why = {0};
+  assert_true(gpu_spec("sm_100a", &gpu));
+  assert_true(attention_choose(&shape, &gpu, &s, &seconds));
+  assert_true(s.mma_kind == MMA_KIND_TCGEN05 && s.persistent && s.m == 256 &&
+              s.n == 128 && s.store == STORE_TMA);
+  assert_int_equal(attention_tmem_columns(&shape, &s), 512);
+  to = s;
+  assert_true(
+      attention_override(&shape, &gpu, "m=128 warps_m=1 n=64", &to, &why));
+  assert_int_equal(attention_tmem_columns(&shape, &to), 192);
+  to = s;
+  assert_true(attention_override(
+      &shape, &gpu, "way=mma copy=async m=64 warps_m=4 n=32", &to, &why));
+  assert_true(attention_override(
+      &shape, &gpu, "way=tcgen05 copy=engine m=128 warps_m=1", &to, &why));
+  assert_true(to.persistent && to.store == STORE_SHARED);
+  static const Refusal refused[] = {
+      {"persistent=0", "way=tcgen05 needs persistent=1"},
+      {"m=384 warps_m=3", "warps_m=3: with way=tcgen05, it must be 1 to 2"},
+      {"m=128", "m=128 warps_m=2: with way=tcgen05, m must be 128 x warps_m, "
+                "here 256"},
+      {"n=24", "n=24: the keys of a tile must be a multiple of 16 from 32 to "
+               "256"},
+      {"n=160", "m=256 n=160: a block uses 576 columns of tensor memory, and "
+                "there are 512: write n=128"},
+      {"way=wgmma", "way=wgmma needs the architecture sm_90a: use way=mma"},
+      {"m=128 warps_m=1 n=256 stages=2",
+       "m=128 n=256 k=128 stages=2: a block uses 295024 bytes of shared "
+       "memory, and it can use 232448: write n=192"},
+      {"copy=async", "way=tcgen05 needs copy=engine on this GPU"},
+      {"accumulators=2", "attention has no field accumulators"},
+  };
+  check_refused(&shape, "sm_100a", ARRAY_LEN(refused), refused);
+  shape.value_dim = 256;
+  static const Refusal wide[] = {
+      {"m=256 warps_m=2 n=32",
+       "m=256 n=32: a block uses 576 columns of tensor memory, and there are "
+       "512: write m=128 warps_m=1"}};
+  check_refused(&shape, "sm_100a", 1, wide);
+  buffer_free(&why);
 }
 
 /* fields: in place of the chosen ones; or "". */
@@ -328,16 +380,35 @@ static void test_compile_persistent(void **state) {
     compile(n, &cases[j].c, "sm_90a", 4096, cases[j].fields);
 }
 
+static void test_compile_tcgen05(void **state) {
+  (void)state;
+  static const struct {
+    AttentionCase c;
+    const char *fields;
+  } cases[] = {
+      {{DT_BF16, DT_BF16, ATTENTION_CAUSAL, 128, 128, 16, .counts = false},
+       "m=256 warps_m=2 n=128 stages=2 store=engine waiting=1"},
+      {{DT_F16, DT_F32, ATTENTION_WINDOW, 64, 64, 16, .counts = false},
+       "m=256 warps_m=2 n=128 store=shared"},
+      {{DT_F16, DT_F16, ATTENTION_PLAIN, 256, 256, 16, .counts = false}, ""},
+  };
+  const Nvrtc *n = cuda_compiler();
+  for (size_t j = 0; j < ARRAY_LEN(cases); j++)
+    compile(n, &cases[j].c, "sm_100a", 4096, cases[j].fields);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_choose),
       cmocka_unit_test(test_again),
       cmocka_unit_test(test_wide),
+      cmocka_unit_test(test_tcgen05),
       cmocka_unit_test(test_fields),
       cmocka_unit_test(test_counting),
       cmocka_unit_test(test_wgmma_refused),
       cmocka_unit_test(test_compile),
       cmocka_unit_test(test_compile_persistent),
+      cmocka_unit_test(test_compile_tcgen05),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

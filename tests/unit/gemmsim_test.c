@@ -246,6 +246,30 @@ static const AttentionKindOf persistent_attentions[] = {
      0},
 };
 
+/* Scores and sums in tensor memory, two blocks. */
+static const AttentionKindOf tensor_attentions[] = {
+    {"sm_100a",
+     {DT_BF16, DT_BF16, ATTENTION_PLAIN, 64, 64, 16, .counts = false},
+     "m=256 warps_m=2 n=64 stages=2",
+     0},
+    {"sm_100a",
+     {DT_F16, DT_F16, ATTENTION_CAUSAL, 16, 32, 16, .counts = false},
+     "m=128 warps_m=1 n=32 stages=3",
+     0},
+    {"sm_100a",
+     {DT_F16, DT_F32, ATTENTION_CAPPED, 24, 40, 16, .counts = false},
+     "m=256 warps_m=2 n=48 stages=2 store=engine waiting=1",
+     0},
+    {"sm_100a",
+     {DT_BF16, DT_BF16, ATTENTION_WINDOW, 128, 128, 16, .counts = false},
+     "m=256 warps_m=2 n=32 stages=2 store=engine waiting=2",
+     0},
+    {"sm_100a",
+     {DT_F16, DT_F16, ATTENTION_SIGMOID, 16, 16, 16, .counts = false},
+     "m=256 warps_m=2 n=32 stages=2",
+     0},
+};
+
 /* The blocks of a head find values that are not finite. */
 static const AttentionKindOf counting_attentions[] = {
     {"sm_90a",
@@ -274,8 +298,12 @@ static void choose_attention(const AttentionKindOf *kind, AttentionMade *to) {
   to->shape.query.tma_copyable = !kind->plain;
   assert_true(attention_choose(&to->shape, &gpu, &to->s, &seconds));
   if (!kind->plain) {
-    to->s.mma_kind = MMA_KIND_WGMMA;
+    bool tcgen05 = strcmp(kind->arch, "sm_100a") == 0;
+    to->s.mma_kind = tcgen05 ? MMA_KIND_TCGEN05 : MMA_KIND_WGMMA;
+    to->s.persistent = tcgen05;
     to->s.copy = COPY_TMA;
+    to->s.store = STORE_SHARED;
+    to->s.store_stages = 0;
   }
   if (!gemm_schedule_parse(&to->s, kind->schedule, &why))
     fail_msg("%s", why.text);
@@ -451,7 +479,7 @@ static void run_attention(Sim *sim, const char *name,
                           .bytes = sizeof counters,
                           .writable = true};
   assert_true(g.batch * all <= 8);
-  if (m->s.mma_kind == MMA_KIND_WGMMA)
+  if (gemm_has_producer(&m->s))
     map_attention(&g, m);
   if (m->s.store == STORE_TMA)
     map_results(&g, m, c->out);
@@ -527,6 +555,18 @@ static void test_persistent(void **unused) {
                  ARRAY_LEN(sizes), sizes);
 }
 
+static void test_tensor_attention(void **unused) {
+  (void)unused;
+  static const AttentionSizes sizes[] = {
+      {1, 1, 1, 1, 1, 0},
+      {3, 0, 2, 1, 2, 0},
+      {140, 130, 1, 1, 1, 0},
+      {300, 70, 1, 2, 1, 0},
+  };
+  run_attentions(ARRAY_LEN(tensor_attentions), tensor_attentions,
+                 ARRAY_LEN(sizes), sizes);
+}
+
 /* A block repeats no batch, one, or several. */
 static void test_persistent_infinite(void **unused) {
   (void)unused;
@@ -561,6 +601,7 @@ int main(void) {
       cmocka_unit_test(test_infinite_values),
       cmocka_unit_test(test_persistent),
       cmocka_unit_test(test_persistent_infinite),
+      cmocka_unit_test(test_tensor_attention),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

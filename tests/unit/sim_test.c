@@ -87,6 +87,12 @@ static float product(uint32_t i) {
   return 2 * (float)sum;
 }
 
+/* Sums of row + 0 to row + 15, twice. */
+static float product_of_pairs(uint32_t i) {
+  uint32_t row = i / 32 * 32 + i % 32 / 4;
+  return 2 * (float)(16 * row + 120);
+}
+
 static const FaultCase faults[] = {
     {"copies", NULL, one_more, 1, 1},
     {"reads_beyond", "reads 4 bytes 512 after the beginning of `in`", 0, 1, 1},
@@ -214,6 +220,16 @@ static const FaultCase faults[] = {
     {"tensor_types", "with other types", 0, 1, 1},
     {"tensor_size", "a product of 128 rows and 8 columns", 0, 1, 1},
     {"tensor_descriptor", "version 1", 0, 1, 1},
+    {"tensor_stored", NULL, product_of_pairs, 1, 1},
+    {"tensor_stored_no_wait", "tcgen05.st of warp", 0, 1, 1},
+    {"tensor_stored_no_fence", "tcgen05.st of warp", 0, 1, 1},
+    {"tensor_stored_unloaded", "registers that the load", 0, 1, 1},
+    {"tensor_loaded_unstored", "tcgen05.st of warp", 0, 1, 1},
+    {"tensor_stored_early", "tcgen05.mma of thread 0", 0, 1, 1},
+    {"tensor_pairs_unwritten", "which nothing wrote", 0, 1, 1},
+    {"tensor_pairs_rows", "of 128 rows", 0, 1, 1},
+    {"tensor_pairs_lanes", "operand A in lanes from 16 on", 0, 1, 1},
+    {"tensor_stored_other_lanes", "it can store to those from", 0, 1, 1},
     {"tensor_cast", NULL, 0, 2, 2},
     {"tensor_cast_unseen", "of a block that", 0, 2, 2},
     {"tensor_commit_unseen", "of a block that", 0, 1, 1},

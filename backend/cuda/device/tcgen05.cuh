@@ -135,6 +135,22 @@ AX_DEVICE void ax_tcgen05_copy_scales(unsigned to, unsigned long long from) {
                : "memory");
 }
 
+//@ ax_tcgen05_mma_f16_ta
+/* The same with A in tensor memory at `a`: lane i has row i, and a column two
+ * neighbouring elements of each row. */
+AX_TCGEN05_CHECK
+AX_DEVICE void ax_tcgen05_mma_f16_ta(unsigned d, unsigned a,
+                                     unsigned long long b,
+                                     unsigned instruction, bool add) {
+  asm volatile("{\n"
+               ".reg .pred p;\n"
+               "setp.ne.b32 p, %4, 0;\n"
+               "tcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n"
+               "}" ::"r"(d),
+               "r"(a), "l"(b), "r"(instruction), "r"((unsigned)add)
+               : "memory");
+}
+
 //@ ax_tcgen05_pair_mma_f16 ax_tcgen05_pair_mma_tf32 ax_tcgen05_pair_mma_f8
 /* The same for a pair, issued by a thread of its first block.  Each block has
  * half of the rows of a and d, and half of the columns of b, at the same
@@ -190,4 +206,11 @@ AX_DEVICE void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks) {
 AX_TCGEN05_CHECK
 AX_DEVICE void ax_tmem_wait_load() {
   asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+}
+
+//@ ax_tmem_wait_store
+/* 9.7.16, tcgen05.wait::st: waits until the warp's stores are complete. */
+AX_TCGEN05_CHECK
+AX_DEVICE void ax_tmem_wait_store() {
+  asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
 }

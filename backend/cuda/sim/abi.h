@@ -54,7 +54,8 @@ typedef enum AxOp {
   AX_TCGEN05_FENCE, /* n0: after the barrier, not before it */
   /* n0: kind (AxKind), n1: address of d, n2, n3: descriptors, n4: instruction
    * descriptor, n5: add, n6: of a pair of blocks, n7: with scales, the address
-   * of those of a, and of those of b << 32 */
+   * of those of a, and of those of b << 32; without, n2 is the address of A in
+   * tensor memory */
   AX_TCGEN05_MMA,
   AX_TCGEN05_COPY,   /* n0: address in tensor memory, n1: descriptor */
   AX_TCGEN05_COMMIT, /* n0: mbarrier, n1: block mask or 0, n2: of a pair */
@@ -72,8 +73,9 @@ typedef enum AxOp {
   AX_TMEM_PERMIT, /* n0: pair */
   AX_TMEM_FREE,   /* n0: address, n1: columns, n2: pair */
   AX_TMEM_LOAD,   /* p0: registers, n0: address, n1: columns */
-  AX_TMEM_WAIT_LOAD,
-  AX_GROUP, /* n0: registers per thread, n1: increase */
+  AX_TMEM_STORE,  /* the same; n2: pairs of 16-bit values */
+  AX_TMEM_WAIT,   /* n0: for stores, not for loads */
+  AX_GROUP,       /* n0: registers per thread, n1: increase */
   AX_REGISTERS,
   AX_WGMMA_FENCE,
   AX_WGMMA_COMMIT, /* n0: pending groups */

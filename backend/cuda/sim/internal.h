@@ -64,6 +64,7 @@ typedef enum AgentKind {
   AGENT_WGMMA,      /* wgmmas of a warpgroup */
   AGENT_TCGEN05,    /* products by tcgen05 of a thread */
   AGENT_TMEM_LOAD,  /* loads from tensor memory of a warp */
+  AGENT_TMEM_STORE, /* its stores to tensor memory */
 } AgentKind;
 
 typedef struct Agent {
@@ -121,7 +122,8 @@ struct SimThread {
   /* What tcgen05 instructions of the thread see; NULL: nothing. */
   VectorClock *tcgen05_clock;
   uint32_t tcgen05_agent, tcgen05_groups; /* its products; commits */
-  uint32_t tmem_waited; /* loads of its warp that are complete */
+  /* Loads and stores of its warp that are complete. */
+  uint32_t tmem_waited[2];
   /* Arrived at the cluster barrier; the barrier has completed since. */
   bool cluster_arrived, cluster_barrier_done;
 };
@@ -167,8 +169,9 @@ typedef struct Warp {
   uint32_t ended;          /* threads that have ended */
   /* Of a warpgroup: agent of its wgmmas; committed wgmma groups. */
   uint32_t agent, committed_groups;
-  /* Of a warp: agent of its loads from tensor memory; their number. */
-  uint32_t tmem_agent, tmem_loads;
+  /* Of a warp: agents of its loads from tensor memory and of its stores; their
+   * numbers. */
+  uint32_t tmem_agents[2], tmem_accesses[2];
   uint32_t registers; /* per thread of the warpgroup; 0: initial number */
 } Warp;
 

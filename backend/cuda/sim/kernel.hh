@@ -889,6 +889,11 @@ AX_TCGEN05_SCALED_MMA_OF(nvf4, AX_KIND_NVF4)
 AX_SIM void ax_tcgen05_copy_scales(unsigned to, uint64_t from, AX_AT) {
   ax_sim_do(AX_TCGEN05_COPY, line, to, from);
 }
+AX_SIM void ax_tcgen05_mma_f16_ta(unsigned d, unsigned a, uint64_t b,
+                                  unsigned instruction, bool add, AX_AT) {
+  AxCall c = {line, {AX_KIND_F16, d, a, b, instruction, add, 0, 1}, {}, 0};
+  ax_sim_call(AX_TCGEN05_MMA, c);
+}
 AX_SIM void ax_tcgen05_commit(unsigned bar, AX_AT) {
   ax_sim_do(AX_TCGEN05_COMMIT, line, bar);
 }
@@ -898,18 +903,29 @@ AX_SIM void ax_tcgen05_commit_cast(unsigned bar, unsigned blocks, AX_AT) {
 AX_SIM void ax_tcgen05_pair_commit(unsigned bar, unsigned blocks, AX_AT) {
   ax_sim_do(AX_TCGEN05_COMMIT, line, bar, blocks & 0xffff, 1);
 }
-#define AX_TMEM_LOADS(times)                                           \
-  AX_SIM void ax_tmem_load_x##times(float *d, unsigned address, AX_AT) { \
-    ax_sim_at(AX_TMEM_LOAD, line, d, address, 8 * times);              \
+#define AX_TMEM_ACCESSES(times)                                            \
+  AX_SIM void ax_tmem_load_x##times(float *d, unsigned address, AX_AT) {    \
+    ax_sim_at(AX_TMEM_LOAD, line, d, address, 8 * times);                   \
+  }                                                                         \
+  AX_SIM void ax_tmem_store_x##times(const float *d, unsigned address,      \
+                                     AX_AT) {                               \
+    ax_sim_at(AX_TMEM_STORE, line, d, address, 8 * times);                  \
+  }                                                                         \
+  AX_SIM void ax_tmem_store_pairs_x##times(const unsigned *d,               \
+                                           unsigned address, AX_AT) {       \
+    ax_sim_at(AX_TMEM_STORE, line, d, address, 4 * times, 1);               \
   }
-AX_TMEM_LOADS(1)
-AX_TMEM_LOADS(2)
-AX_TMEM_LOADS(4)
-AX_TMEM_LOADS(8)
-AX_TMEM_LOADS(16)
-#undef AX_TMEM_LOADS
+AX_TMEM_ACCESSES(1)
+AX_TMEM_ACCESSES(2)
+AX_TMEM_ACCESSES(4)
+AX_TMEM_ACCESSES(8)
+AX_TMEM_ACCESSES(16)
+#undef AX_TMEM_ACCESSES
 AX_SIM void ax_tmem_wait_load(AX_AT) {
-  ax_sim_do(AX_TMEM_WAIT_LOAD, line);
+  ax_sim_do(AX_TMEM_WAIT, line, 0);
+}
+AX_SIM void ax_tmem_wait_store(AX_AT) {
+  ax_sim_do(AX_TMEM_WAIT, line, 1);
 }
 
 // ---- register arrays passed by address ----
@@ -949,6 +965,21 @@ template <typename T> AX_SIM void ax_sim_touch(T) {}
 #define ax_tmem_load_x4(...) AX_SIM_LOAD(ax_tmem_load_x4, 16, __VA_ARGS__)
 #define ax_tmem_load_x8(...) AX_SIM_LOAD(ax_tmem_load_x8, 32, __VA_ARGS__)
 #define ax_tmem_load_x16(...) AX_SIM_LOAD(ax_tmem_load_x16, 64, __VA_ARGS__)
+#define ax_tmem_store_x1(...) AX_SIM_LOAD(ax_tmem_store_x1, 4, __VA_ARGS__)
+#define ax_tmem_store_x2(...) AX_SIM_LOAD(ax_tmem_store_x2, 8, __VA_ARGS__)
+#define ax_tmem_store_x4(...) AX_SIM_LOAD(ax_tmem_store_x4, 16, __VA_ARGS__)
+#define ax_tmem_store_x8(...) AX_SIM_LOAD(ax_tmem_store_x8, 32, __VA_ARGS__)
+#define ax_tmem_store_x16(...) AX_SIM_LOAD(ax_tmem_store_x16, 64, __VA_ARGS__)
+#define ax_tmem_store_pairs_x1(...) \
+  AX_SIM_LOAD(ax_tmem_store_pairs_x1, 2, __VA_ARGS__)
+#define ax_tmem_store_pairs_x2(...) \
+  AX_SIM_LOAD(ax_tmem_store_pairs_x2, 4, __VA_ARGS__)
+#define ax_tmem_store_pairs_x4(...) \
+  AX_SIM_LOAD(ax_tmem_store_pairs_x4, 8, __VA_ARGS__)
+#define ax_tmem_store_pairs_x8(...) \
+  AX_SIM_LOAD(ax_tmem_store_pairs_x8, 16, __VA_ARGS__)
+#define ax_tmem_store_pairs_x16(...) \
+  AX_SIM_LOAD(ax_tmem_store_pairs_x16, 32, __VA_ARGS__)
 
 template <typename A>
 AX_SIM void ax_sim_kernel(void (*kernel)(A), const void *args) {

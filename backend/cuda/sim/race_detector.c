@@ -89,7 +89,8 @@ void agent_describe(const SimRun *r, const SimThread *t, Epoch stamp,
       [AGENT_TMA_LOAD] = "the load that arrives at the mbarrier at",
       [AGENT_WGMMA] = "wgmma of warpgroup",
       [AGENT_TCGEN05] = "tcgen05.mma of thread",
-      [AGENT_TMEM_LOAD] = "tcgen05.ld of warp"};
+      [AGENT_TMEM_LOAD] = "tcgen05.ld of warp",
+      [AGENT_TMEM_STORE] = "tcgen05.st of warp"};
   const SimCluster *c = t->block->cluster;
   Agent a = c->agents[stamp >> 32 & 0xffff];
   char place[SIM_TEXT_BYTES], block[40] = "";

@@ -36,7 +36,8 @@ static const char *const op_names[] = {
     [AX_TMEM_PERMIT] = "ax_tmem_permit",
     [AX_TMEM_FREE] = "ax_tmem_free",
     [AX_TMEM_LOAD] = "ax_tmem_load",
-    [AX_TMEM_WAIT_LOAD] = "ax_tmem_wait_load",
+    [AX_TMEM_STORE] = "ax_tmem_store",
+    [AX_TMEM_WAIT] = "ax_tmem_wait",
 };
 
 const char *sim_op_name(int op) {

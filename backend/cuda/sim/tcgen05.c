@@ -14,7 +14,7 @@
  *
  * A thread has a second clock for its tcgen05 instructions: what they see of
  * other threads.  ax_tcgen05_fence_after copies the clock of the thread to it.
- * Loads that are complete become visible to other threads by
+ * Loads and stores that are complete become visible to other threads by
  * ax_tcgen05_fence_before. */
 #include "backend/cuda/sim/internal.h"
 #include "runtime/runtime.h"
@@ -67,8 +67,11 @@ static VectorClock *tcgen05_clock(SimThread *t) {
   VectorClock *clock = t->tcgen05_clock;
   clock[t->agent] = t->clock[t->agent];
   clock[k->max_agents + t->agent] = t->clock[k->max_agents + t->agent];
-  if (warp->tmem_agent && clock[warp->tmem_agent] < t->tmem_waited)
-    clock[warp->tmem_agent] = t->tmem_waited;
+  for (int store = 0; store < 2; store++) {
+    uint32_t agent = warp->tmem_agents[store];
+    if (agent && clock[agent] < t->tmem_waited[store])
+      clock[agent] = t->tmem_waited[store];
+  }
   return clock;
 }
 
@@ -88,8 +91,9 @@ static void fence(SimThread *t, bool after) {
   if (after)
     memcpy(tcgen05_clock(t), t->clock,
            (size_t)k->max_agents * 2 * sizeof(VectorClock));
-  else if (warp->tmem_agent)
-    t->clock[warp->tmem_agent] = t->tmem_waited;
+  for (int store = 0; store < 2 && !after; store++)
+    if (warp->tmem_agents[store])
+      t->clock[warp->tmem_agents[store]] = t->tmem_waited[store];
 }
 
 /* ---- accesses to tensor memory ---- */
@@ -131,11 +135,13 @@ static bool check_allocated(SimRun *r, const TmemAccess *a, uint32_t column) {
   return true;
 }
 
-/* All reads must be ordered before a write. */
+/* All reads must be ordered before a write.  The products of a thread are
+ * executed in order. */
 static bool check_reads(SimRun *r, const TmemAccess *a, uint32_t lane,
                         uint32_t column, const TmemCell *c) {
   for (uint32_t j = 0; j < SIM_MAX_READERS; j++)
-    if (c->reads[j] && !clock_sees(a->clock, c->reads[j]))
+    if (c->reads[j] && c->reads[j] >> 32 != a->epoch >> 32 &&
+        !clock_sees(a->clock, c->reads[j]))
       return fail_order(r, a, lane, column, c->reads[j], c->read_sites[j],
                         false);
   return true;
@@ -346,7 +352,7 @@ void tensor_memory_check_end(SimRun *r, const SimBlock *b) {
                "allocates tensor memory that the block does not free");
 }
 
-/* ---- loads ---- */
+/* ---- loads and stores ---- */
 
 /* The registers are NaN until the wait. */
 static bool fill_later(SimRun *r, SimThread *t, const AxCall *c) {
@@ -376,59 +382,102 @@ static bool fill_later(SimRun *r, SimThread *t, const AxCall *c) {
   return true;
 }
 
-static bool load(SimRun *r, SimThread *first, const AxCall *c) {
+/* The accesses of a warp to 16 lanes.  False: they are an error. */
+static bool check_lanes(SimRun *r, SimThread *first, const AxCall *c,
+                        bool store) {
   SimBlock *b = first->block;
   Warp *warp = &b->warps[first->self.lane.y];
   uint32_t address = (uint32_t)c->n[0], columns = (uint32_t)c->n[1];
   uint32_t lane = address >> 16;
   uint32_t lowest = first->self.lane.y % 4 * WARP_LANES;
+  const char *verb = store ? "stores to" : "loads";
   if (lane != lowest && lane != lowest + PART_LANES)
     return sim_fail(r, first, (uint32_t)c->line,
-                    "warp %u loads lanes from %u on: it can load those from "
+                    "warp %u %s lanes from %u on: it can %s those from "
                     "%u and %u on",
-                    first->self.lane.y, lane, lowest, lowest + PART_LANES);
-  if (!warp->tmem_agent)
-    warp->tmem_agent =
-        agent_new(b->cluster, AGENT_TMEM_LOAD, b->rank, first->self.lane.y);
+                    first->self.lane.y, verb, lane, store ? "store to" : "load",
+                    lowest, lowest + PART_LANES);
+  if (!warp->tmem_agents[store])
+    warp->tmem_agents[store] =
+        agent_new(b->cluster, store ? AGENT_TMEM_STORE : AGENT_TMEM_LOAD,
+                  b->rank, first->self.lane.y);
   TmemAccess access = {.thread = first,
                        .block = first->block,
                        .clock = warp_tcgen05_clock(first),
-                       .epoch =
-                           (Epoch)warp->tmem_agent << 32 | ++warp->tmem_loads,
-                       .needs_value = true,
-                       .verb = "loads",
+                       .epoch = (Epoch)warp->tmem_agents[store] << 32 |
+                                ++warp->tmem_accesses[store],
+                       .write = store,
+                       .needs_value = !store,
+                       .verb = verb,
                        .line = c->line};
   if (!check_columns(r, &access, address, columns))
     return false;
   for (uint32_t j = 0; j < columns; j++)
     if (!check_cell(r, &access, lane / PART_LANES, (address & 0xffff) + j))
       return false;
+  return true;
+}
+
+static bool load(SimRun *r, SimThread *first, const AxCall *c) {
+  if (!check_lanes(r, first, c, false))
+    return false;
   for (uint32_t j = 0; j < SIM_WARP_LANES; j++)
     if (!fill_later(r, &first[j], first[j].call))
       return false;
   return true;
 }
 
+/* The place of register i of a lane. */
+static float *tmem_place(TensorMemory *m, uint64_t address, Fragment f,
+                         int lane, uint32_t i) {
+  FragmentCoord p = fragment_coord(f, lane, (int)i);
+  return &m->value[(address >> 16) + (uint32_t)p.row]
+                  [(address & 0xffff) + (uint32_t)p.column];
+}
+
 /* Tensor memory is read at the wait, the latest time. */
 static void wait_loads(SimThread *first) {
-  const TensorMemory *m = first->block->tensor_memory;
+  TensorMemory *m = first->block->tensor_memory;
   for (int lane = 0; lane < SIM_WARP_LANES; lane++) {
     SimThread *t = &first[lane];
-    t->tmem_waited = t->block->warps[t->self.lane.y].tmem_loads;
     for (uint32_t j = 0; j < t->async_registers.len; j++) {
       AsyncRegisters *h = &t->async_registers.at[j];
       if (!h->is_load || !h->in_flight)
         continue;
-      for (uint32_t i = 0; i < h->bytes / 4; i++) {
-        FragmentCoord p = fragment_coord(FRAGMENT_TMEM_16X256B, lane, (int)i);
-        ((float *)(uintptr_t)h->address)[i] =
-            m->value[(h->tmem_address >> 16) + (uint32_t)p.row]
-                    [(h->tmem_address & 0xffff) + (uint32_t)p.column];
-      }
+      for (uint32_t i = 0; i < h->bytes / 4; i++)
+        memcpy((char *)(uintptr_t)h->address + 4 * i,
+               tmem_place(m, h->tmem_address, FRAGMENT_TMEM_16X256B, lane, i),
+               4);
       h->in_flight = false;
       h->needs_hold = true;
     }
   }
+}
+
+/* Tensor memory is written at once, but nothing may use it before the wait. */
+static bool store(SimRun *r, SimThread *first, const AxCall *c) {
+  Fragment f = c->n[2] ? FRAGMENT_TMEM_16X128B : FRAGMENT_TMEM_16X256B;
+  uint32_t registers = (uint32_t)c->n[1] / 2;
+  if (!check_lanes(r, first, c, true))
+    return false;
+  for (int lane = 0; lane < SIM_WARP_LANES; lane++) {
+    const char *from = first[lane].call->p[0];
+    if (!async_registers_check(r, &first[lane], from, registers * 4, false,
+                               (uint32_t)c->line))
+      return false;
+    for (uint32_t i = 0; i < registers; i++)
+      memcpy(tmem_place(first->block->tensor_memory, c->n[0], f, lane, i),
+             from + 4 * i, 4);
+  }
+  return true;
+}
+
+static void wait_accesses(SimThread *first, bool store) {
+  const Warp *warp = &first->block->warps[first->self.lane.y];
+  for (int lane = 0; lane < SIM_WARP_LANES; lane++)
+    first[lane].tmem_waited[store] = warp->tmem_accesses[store];
+  if (!store)
+    wait_loads(first);
 }
 
 /* True: the warp continues. */
@@ -445,8 +494,10 @@ bool op_tensor_memory(SimRun *r, SimThread *first, int op, const AxCall *c) {
     return free_columns(r, first, c);
   case AX_TMEM_LOAD:
     return load(r, first, c);
-  case AX_TMEM_WAIT_LOAD:
-    wait_loads(first);
+  case AX_TMEM_STORE:
+    return store(r, first, c);
+  case AX_TMEM_WAIT:
+    wait_accesses(first, c->n[0]);
     return true;
   }
   return true;
@@ -462,6 +513,7 @@ typedef struct Tcgen05Mma {
   /* Scales of a row, and the byte of the first one; 0: no scales.  An element
    * of an operand is then a byte, with two terms. */
   uint32_t scales, scale_a_byte, scale_b_byte;
+  bool a_in_tmem;
 } Tcgen05Mma;
 
 static bool operand_type(AxKind kind, uint32_t number, AxType *type) {
@@ -543,7 +595,8 @@ static bool read_instruction(SimRun *r, const SimThread *t, const AxCall *c,
                      .n = bits_of(x, 17, 6) << 3,
                      .blocks = c->n[6] ? 2 : 1,
                      .a_mn_major = bits_of(x, 15, 1),
-                     .b_mn_major = bits_of(x, 16, 1)};
+                     .b_mn_major = bits_of(x, 16, 1),
+                     .a_in_tmem = c->n[7]};
   /* sparsity, saturation, negation, shifts, and reserved bits */
   bool others = bits_of(x, 0, 4) || bits_of(x, 6, 1) || bits_of(x, 13, 2) ||
                 bits_of(x, 23, 1) || bits_of(x, 29, 3);
@@ -565,6 +618,10 @@ static bool read_instruction(SimRun *r, const SimThread *t, const AxCall *c,
   if (to->a == AX_TF32 && (to->a_mn_major || to->b_mn_major))
     return sim_fail(r, t, (uint32_t)c->line,
                     "the simulator has no transposed tf32");
+  if (to->a_in_tmem && (to->a_mn_major || to->m != LANES))
+    return sim_fail(r, t, (uint32_t)c->line,
+                    "the simulator has A in tensor memory only for products "
+                    "of 128 rows, not transposed");
   to->element_bytes = ax_type_bytes(to->a);
   to->k = 32 / to->element_bytes;
   return true;
@@ -603,21 +660,53 @@ static SimBlock *block_of_pair(const SimRun *r, SimBlock *b, uint32_t which) {
   return which ? partner(r, b) : b;
 }
 
-/* Reads both operands, or only checks that they may be read.  Each block of a
- * pair has a half of them. */
+/* Reads A in tensor memory: a column has two neighbouring elements. */
+static void read_tmem_operand(const TensorMemory *m, const Tcgen05Mma *s,
+                              uint32_t address, float *a) {
+  for (uint32_t i = 0; i < s->m; i++)
+    for (uint32_t k = 0; k < s->k; k++) {
+      uint16_t bits;
+      memcpy(&bits, (const char *)&m->value[i][address] + 2 * k, sizeof bits);
+      a[i * s->k + k] = ax_bits_to_float(s->a, bits);
+    }
+}
+
+/* Checks that A in tensor memory may be read. */
+static bool check_tmem_operand(SimRun *r, const TmemAccess *like,
+                               const Tcgen05Mma *s, uint64_t address) {
+  TmemAccess access = *like;
+  access.write = false;
+  access.needs_value = true;
+  access.verb = "reads";
+  if (address >> 16)
+    return sim_fail(r, like->thread, (uint32_t)like->line,
+                    "operand A in lanes from %u on", (unsigned)(address >> 16));
+  if (!check_columns(r, &access, (uint32_t)address, s->k / 2))
+    return false;
+  for (uint32_t part = 0; part < PARTS; part++)
+    for (uint32_t j = 0; j < s->k / 2; j++)
+      if (!check_cell(r, &access, part, (uint32_t)address + j))
+        return false;
+  return true;
+}
+
+/* Reads the operands in shared memory, or only checks that they may be read.
+ * Each block of a pair has a half of them. */
 static bool read_operands(SimRun *r, SimThread *t, const AxCall *c,
                           const Tcgen05Mma *s, float *a, float *b,
                           const ShadowAccess *access) {
   uint32_t rows = s->m / s->blocks, columns = s->n / s->blocks;
   MmaOperand o, p;
-  if (!read_descriptor(r, t, c, c->n[2], s->a_mn_major, s->element_bytes, &o) ||
+  if ((!s->a_in_tmem && !read_descriptor(r, t, c, c->n[2], s->a_mn_major,
+                                         s->element_bytes, &o)) ||
       !read_descriptor(r, t, c, c->n[3], s->b_mn_major, s->element_bytes, &p))
     return false;
   for (uint32_t j = 0; j < s->blocks; j++) {
     ShadowAccess here = *access;
     here.block = block_of_pair(r, t->block, j);
-    if (!mma_operand_read(r, t, &o, s->a, rows, s->k,
-                          a ? a + j * rows * s->k : NULL, &here) ||
+    if ((!s->a_in_tmem &&
+         !mma_operand_read(r, t, &o, s->a, rows, s->k,
+                           a ? a + j * rows * s->k : NULL, &here)) ||
         !mma_operand_read(r, t, &p, s->b, columns, s->k,
                           b ? b + j * columns * s->k : NULL, &here))
       return false;
@@ -722,6 +811,8 @@ static bool finish_mma(SimRun *r, const AsyncOp *p) {
     return sim_fail(r, p->issuer, (uint32_t)p->line,
                     "a product of a pair, whose second block ends before it");
   uint32_t rows = s.m / s.blocks;
+  if (s.a_in_tmem)
+    read_tmem_operand(p->block->tensor_memory, &s, (uint32_t)p->n[2], a);
   for (uint32_t i = 0; i < s.m; i++)
     for (uint32_t j = 0; j < s.n; j++) {
       TensorMemory *m = block_of_pair(r, p->block, i / rows)->tensor_memory;
@@ -783,7 +874,8 @@ static void begin_mma(SimRun *r, SimThread *t, const AxCall *c) {
                            .site = (uint32_t)c->line,
                            .thread = t};
   if (!check_pair(r, t, c) || !read_instruction(r, t, c, &s) ||
-      !read_operands(r, t, c, &s, NULL, NULL, &operands))
+      !read_operands(r, t, c, &s, NULL, NULL, &operands) ||
+      (s.a_in_tmem && !check_tmem_operand(r, &access, &s, c->n[2])))
     return;
   if (c->n[1] >> 16) {
     sim_fail(r, t, (uint32_t)c->line, "a product into lanes from %u on",

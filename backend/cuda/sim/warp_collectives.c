@@ -26,6 +26,9 @@ static uint32_t uniform_operands(int op) {
   case AX_TMEM_FREE:
   case AX_TMEM_LOAD:
     return 3;
+  case AX_TMEM_STORE:
+    return 7;
+  case AX_TMEM_WAIT:
   case AX_WGMMA_WAIT:
     return 1;
   case AX_WGMMA:
@@ -380,7 +383,8 @@ static bool run_warp_op(SimRun *r, SimThread *t, SimThread *first,
   case AX_TMEM_PERMIT:
   case AX_TMEM_FREE:
   case AX_TMEM_LOAD:
-  case AX_TMEM_WAIT_LOAD:
+  case AX_TMEM_STORE:
+  case AX_TMEM_WAIT:
     return op_tensor_memory(r, first, op, c);
   }
   return true;
