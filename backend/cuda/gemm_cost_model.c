@@ -173,7 +173,7 @@ bool block_use_fits(const BlockUse *u) {
 
 bool gemm_scales_fit(const GemmShape *shape, const GemmSchedule *s) {
   return s->m == TCGEN05_M && !s->pair && gemm_cluster_size(s) == 1 &&
-         gemm_tmem_columns(shape, s) <= TMEM_COLUMNS;
+         gemm_tmem_columns(shape, s) <= TENSOR_MEMORY_COLUMNS;
 }
 
 bool gemm_fits(const GemmShape *shape, const GpuSpec *gpu,

@@ -272,10 +272,8 @@ void gemm_put_scaled_products(Buffer *out, const GemmKernelSpec *t,
 
 /* ---- gemm_tcgen05.c ---- */
 
-enum { TMEM_COLUMNS = 512 };
-
 /* Columns of tensor memory of a block, as they are allocated; more than
- * TMEM_COLUMNS: they do not fit. */
+ * TENSOR_MEMORY_COLUMNS: they do not fit. */
 uint32_t gemm_tmem_columns(const GemmShape *shape, const GemmSchedule *s);
 /* The least number that can be allocated. */
 uint32_t gemm_tmem_allocation(uint32_t columns);

@@ -281,12 +281,12 @@ static bool check_scales(const GemmShape *shape, const GemmSchedule *s,
                          Buffer *why) {
   if (!shape->scale_block || gemm_scales_fit(shape, s))
     return true;
-  if (gemm_tmem_columns(shape, s) > TMEM_COLUMNS)
+  if (gemm_tmem_columns(shape, s) > TENSOR_MEMORY_COLUMNS)
     return gemm_refuse(why,
                        "n=%u accumulators=%u stages=%u: the sums, and the "
                        "scales of 4-bit floats, exceed the %d columns of "
                        "tensor memory: write accumulators=1, or fewer stages",
-                       s->n, s->accumulators, s->stages, TMEM_COLUMNS);
+                       s->n, s->accumulators, s->stages, TENSOR_MEMORY_COLUMNS);
   return gemm_refuse(why,
                      "m=%u pair=%u cluster_m=%u cluster_n=%u: 4-bit floats "
                      "with scales need m=%u, pair=0, and no cluster",
