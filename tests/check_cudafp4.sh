@@ -49,7 +49,6 @@ done
 echo 'gemm * f4_e2m1 *x*x* {way=mma}' >schedules
 AXON_SCHEDULES=schedules products blocks 100 mma 2
 products blocks 80 mma 2
-products blocks 90 mma 2
 
 # More rows and columns than a tile, two batches, a scale for 64 terms, and
 # strides that are not contiguous.
@@ -109,4 +108,29 @@ END
 products mixed 80 mma 3
 echo 'gemm * bf16 *x*x* {way=wgmma}' >schedules
 AXON_SCHEDULES=schedules products mixed 90 wgmma 2
+# A module, whose sizes are those of a call.  It stores the elements and scales
+# that it computes.
+cat >module.axn <<'END'
+fun product (x : f32[m, 16 * b]) (s : f32[m, b]) (y : f32[n, 16 * b])
+    (t : f32[n, b]) =
+  let
+    val (c, d) = (f4_e2m1 x, f4_e2m1 y)
+    val p = f8_e4m3 s
+    val q = f8_e4m3 t
+  in fp4.dequantize_nv c p 1.0 @ transpose (fp4.dequantize_nv d q 1.0) end
+schedule product =
+  cut f4_e2m1 x
+  cut f4_e2m1 y
+  cut p
+  cut q
+END
+export AXON_NVRTC="$work/libnvrtc.so.13" AXON_SOURCE="$here" FAKE_DEFAULT=1
+"$AXON" build --target cuda:sm_100a -o gpu.so module.axn || fail 'no gpu.so'
+grep -q 'way=tcgen05' gpu.json || fail 'a module does not use tcgen05'
+"$AXON" build -o host.c module.axn &&
+  "${CC:-cc}" -w -O0 -shared -fPIC host.c -o host.so -lm
+env LD_LIBRARY_PATH="$work" FAKE_MEMORY=2000 FAKE_PROCESSORS=4 \
+  FAKE_CAPABILITY=100 timeout 500 python3 "$here/tests/cuda_module.py" gpu.so \
+  gpu.json host.so host.json 5000 1 3 40 >output 2>&1 ||
+  fail "a module: $(tail -n 20 output)"
 exit "$bad"
