@@ -238,15 +238,15 @@ static double node_bytes_hint(const Graph *g, const Node *n) {
   return node_element_hint(g, n) * dtype_info[n->dtype].bytes;
 }
 
-static bool will_be_stored(const Node *n) {
-  return node_is_materialized(n) || n->is_forced;
+static bool will_be_stored(const Plan *plan, const Node *n) {
+  return node_is_materialized(n) || plan_node_of(plan, n)->required;
 }
 
 /* Bytes that n reads for operand x, if each of its iterations reads one element
  * of x. */
 static double read_bytes(const Plan *plan, const Node *n, const Node *x) {
-  double all = will_be_stored(x) ? node_bytes_hint(plan->graph, x)
-                                 : plan_node_of(plan, x)->input_bytes,
+  double all = will_be_stored(plan, x) ? node_bytes_hint(plan->graph, x)
+                                       : plan_node_of(plan, x)->input_bytes,
          some = node_element_hint(plan->graph, n) * dtype_info[x->dtype].bytes;
   return all < some ? all : some;
 }
@@ -287,20 +287,20 @@ static void estimate_recompute_costs(const Plan *plan) {
         n->kind == NODE_COMP && n->reduce == PRIM_NONE;
     for (uint32_t j = 0; j < operand_count(n); j++) {
       const Node *x = operand(n, j);
-      p->only_indices &=
-          !x || (!will_be_stored(x) && plan_node_of(plan, x)->only_indices);
+      p->only_indices &= !x || (!will_be_stored(plan, x) &&
+                                plan_node_of(plan, x)->only_indices);
       p->only_materialized_inputs &=
-          !x || will_be_stored(x) ||
+          !x || will_be_stored(plan, x) ||
           plan_node_of(plan, x)->only_materialized_inputs;
       if (x && x != n->guard && p->input_bytes < MAX_WORK)
         p->input_bytes += read_bytes(plan, n, x);
-      p->only_smaller_inputs &=
-          !x || is_much_smaller(plan, x, n) ||
-          (!will_be_stored(x) && plan_node_of(plan, x)->only_smaller_inputs);
-      if (x && !will_be_stored(x) &&
+      p->only_smaller_inputs &= !x || is_much_smaller(plan, x, n) ||
+                                (!will_be_stored(plan, x) &&
+                                 plan_node_of(plan, x)->only_smaller_inputs);
+      if (x && !will_be_stored(plan, x) &&
           !is_worth_keeping(plan, plan_node_of(plan, x)))
         p->recompute_cost += plan_node_of(plan, x)->recompute_cost;
-      if (x && !will_be_stored(x) && x->kind == NODE_COMP &&
+      if (x && !will_be_stored(plan, x) && x->kind == NODE_COMP &&
           x->reduce == PRIM_NONE && !is_much_smaller(plan, x, n))
         p->pointwise_cost += plan_node_of(plan, x)->pointwise_cost;
     }
@@ -890,16 +890,16 @@ void plan_fuse(Plan *plan, uint32_t count, Node *const *roots) {
   for (uint32_t k = 0; k < count; k++)
     collect_pending(plan, roots[k]);
   count_plan_refs(plan);
-  estimate_recompute_costs(plan);
   for (uint32_t k = 0; k < plan->nodes.len; k++)
     plan->nodes.at[k]->required = plan->nodes.at[k]->node->is_forced;
+  if (plan->graph->schedules)
+    require_scheduled(plan);
+  estimate_recompute_costs(plan);
   for (uint32_t k = 0; k < count; k++)
     if (!node_is_materialized(roots[k])) {
       plan_node_of(plan, roots[k])->root = true;
       plan_node_of(plan, roots[k])->live = true;
     }
-  if (plan->graph->schedules)
-    require_scheduled(plan);
   for (uint32_t k = plan->nodes.len; k-- > 0;)
     decide_fusion(plan, plan->nodes.at[k]);
   uint32_t needed = 0;
