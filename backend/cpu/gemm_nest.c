@@ -35,8 +35,9 @@ static void add_operand(Arena *arena, LoopNest *spec, const LoopNest *operand,
 static LoopNest *product_spec(Arena *arena, const LoopNest *loop,
                               const GemmTiling *t) {
   LoopNest *spec = loop_clone_empty(arena, loop);
-  LoopOutput sum = {
-      .reduce = PRIM_SUM, .value_op = 2, .dtype = t->accumulator_dtype};
+  LoopOutput sum = {.reduce = loop->outputs.at[0].reduce,
+                    .value_op = 2,
+                    .dtype = t->accumulator_dtype};
   KernelOp product = {.kind = KOP_MAP,
                       .op = PRIM_MUL,
                       .dtype = t->accumulator_dtype,
