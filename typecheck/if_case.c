@@ -3,13 +3,31 @@
 #include "support/arena.h"
 #include "support/diag.h"
 
+static bool is_equation(const Assumption *f) {
+  return f->relation == ASSUME_EQ && f->role == ROLE_CONDITION;
+}
+
 /* True if an equation of sizes holds in the branch, but not around it.  The
    type of the other branch is then the more general one. */
 static bool has_equation(const Branch *b, const Assumption *around) {
   for (const Assumption *f = b->assumptions; f && f != around; f = f->outer)
-    if (f->relation == ASSUME_EQ && f->role == ROLE_CONDITION)
+    if (is_equation(f))
       return true;
   return false;
+}
+
+/* True if an equation of sizes that annotations do not name holds where the
+   condition does, or where it does not. */
+static bool condition_has_equation(Checker *c, Expr *cond, Core *core) {
+  Assumption *around = c->facts.assumptions;
+  bool any = false;
+  for (int holds = 0; holds < 2; holds++) {
+    condition_assume(c, cond, core, holds);
+    for (const Assumption *f = c->facts.assumptions; f != around; f = f->outer)
+      any |= is_equation(f) && dim_has_metas(dim_resolve(c->dims, f->dim));
+    c->facts.assumptions = around;
+  }
+  return any;
 }
 
 static Branch infer_branch(Checker *c, Expr *e, Type *expected, Origin *o) {
@@ -44,6 +62,9 @@ Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
   bool on_index = condition_on_index(c, e->arg[0]);
   c->loops.index_condition_depth += on_index;
   Assumption *saved = c->facts.assumptions;
+  if (expected && ty_norm(c, expected)->tag == TY_TENSOR &&
+      condition_has_equation(c, e->arg[0], cond))
+    expected = NULL; /* the other branch gives the type, for any sizes */
   condition_assume(c, e->arg[0], cond, true);
   Branch yes = infer_branch(c, e->arg[1], expected, o);
   c->facts.assumptions = saved;
@@ -214,6 +235,22 @@ Type *join_branches(Checker *c, const Branch *at, const Clause *clauses,
   return t;
 }
 
+static bool has_number(const Pat *p) {
+  bool any = p->kind == PAT_NUM;
+  for (uint32_t i = 0; i < p->arg_count && !any; i++)
+    any = has_number(p->args[i]);
+  return any;
+}
+
+/* True if a rule may compare sizes that annotations do not name. */
+static bool rules_may_have_equation(Checker *c, const Expr *e, Type *subject) {
+  Dim *size = ty_singleton(c, subject);
+  bool any = false;
+  for (uint32_t i = 0; i < e->clause_count && !any; i++)
+    any = has_number(e->clauses[i].params[0].pat);
+  return any && (!size || dim_has_metas(size));
+}
+
 Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
   Type *subject;
   uint32_t n = e->clause_count;
@@ -223,6 +260,9 @@ Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
   core->items[0] = infer(c, e->arg[0], &subject);
   core->rules = NEW_ARRAY(c->arena, CoreRule, n);
   core->rule_count = n;
+  if (expected && ty_norm(c, expected)->tag == TY_TENSOR &&
+      rules_may_have_equation(c, e, subject))
+    expected = NULL; /* as in infer_if */
   Branch *branches = NEW_ARRAY(c->arena, Branch, n);
   Assumption *saved = c->facts.assumptions;
   for (uint32_t i = 0; i < n; i++)

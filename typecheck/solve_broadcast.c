@@ -148,12 +148,34 @@ static const ShapeAxis *known_last_axis(const Shape *s, uint32_t at) {
   return &s->axes[s->len - 1 - at];
 }
 
+/* Two broadcasts may have one result, such as those of two branches: then the
+   known axes of the arguments of both are its axes. */
+static void broadcast_add_same_result(Checker *c, Constraint *k) {
+  const Shape *s = shape_norm(c, k->a);
+  const Constraint *o =
+      s->len == 1 && s->axes[0].tag == SHAPE_SPLICE
+          ? wakeup_find_definer(c, s->axes[0].var, CN_BROADCAST)
+          : NULL;
+  if (!o || o->serial == k->serial ||
+      !assumption_in_scope(k->assumptions, o->assumptions))
+    return;
+  uint32_t n = k->broadcast_arg_count;
+  Shape **args = NEW_ARRAY(c->arena, Shape *, n + o->broadcast_arg_count);
+  for (uint32_t i = 0; i < n; i++)
+    args[i] = k->broadcast_args[i];
+  for (uint32_t i = 0; i < o->broadcast_arg_count; i++)
+    args[n++] = o->broadcast_args[i];
+  k->broadcast_args = args;
+  k->broadcast_arg_count = n;
+}
+
 /* Equates known last axes of the arguments and of the result, counted from the
    right, whatever is left of them: also if the broadcast itself is
    undetermined. */
 static void broadcast_check_known_axes(Checker *c, Constraint *whole) {
   Constraint flat = *whole, *k = &flat;
   broadcast_expand(c, k);
+  broadcast_add_same_result(c, k);
   for (uint32_t at = 0;; at++) {
     Dim *first = NULL;
     bool any = false;
