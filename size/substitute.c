@@ -279,12 +279,17 @@ static bool is_sum_of_unsolved(Dim *d) {
   return true;
 }
 
+/* True if d->resolved is final. */
+static inline bool is_resolved_now(const DimCtx *cx, const Dim *d) {
+  return d->resolved && d->resolved_solution_count == cx->solution_count &&
+         d->resolved_generation == cx->atom_table->resolved_generation;
+}
+
 /* The resolved form if no walk is necessary, otherwise NULL. */
-static inline Dim *resolved_form(const DimCtx *cx, Dim *d) {
+static Dim *resolved_form(const DimCtx *cx, Dim *d) {
   if (!d->has_meta)
     return d;
-  if (d->resolved && d->resolved_solution_count == cx->solution_count &&
-      d->resolved_generation == cx->atom_table->resolved_generation)
+  if (is_resolved_now(cx, d))
     return d->resolved;
   if (!is_sum_of_unsolved(d))
     return NULL;
@@ -292,22 +297,29 @@ static inline Dim *resolved_form(const DimCtx *cx, Dim *d) {
   return d;
 }
 
-static Dim *resolve(DimCtx *cx, Dim *d) {
+__attribute__((noinline)) static Dim *resolve_slowly(DimCtx *cx, Dim *d) {
+  if (is_sum_of_unsolved(d)) {
+    set_resolved(cx, d, d);
+    return d;
+  }
   DimVar *var = dim_as_var(d);
   Dim *out =
       var ? resolved_form(cx, cached_solution(cx->atom_table, var)) : NULL;
   if (out) {
     set_resolved_solution(cx, var, out);
-    return out;
+  } else {
+    Rewrite rw = {
+        .cx = cx, .resolving = true, .epoch = ++dim_atom_table(cx)->epoch};
+    out = rewrite(&rw, d);
   }
-  Rewrite rw = {
-      .cx = cx, .resolving = true, .epoch = ++dim_atom_table(cx)->epoch};
-  return rewrite(&rw, d);
+  set_resolved(cx, d, out);
+  return out;
 }
 
 Dim *dim_resolve(DimCtx *cx, Dim *d) {
-  Dim *out = resolved_form(cx, d);
-  return out ? out : resolve(cx, d);
+  if (!d->has_meta)
+    return d;
+  return is_resolved_now(cx, d) ? d->resolved : resolve_slowly(cx, d);
 }
 
 Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
