@@ -341,16 +341,13 @@ Dim *dim_subst_consistently(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
 
 /* ---- visits ---- */
 
+/* Visits the solutions of metas, too. */
 typedef struct AtomVisit {
   uint64_t epoch;
   DimCtx *cx; /* for products of shapes; may be NULL */
   /* called at a variable or product; true ends the walk */
   bool (*stop)(struct AtomVisit *, Atom *);
-  bool follow_solutions; /* visit the solutions of metas */
   const DimVar *sought;
-  void (*f)(void *, DimVar *);
-  void (*g)(void *, ShapeVar *);
-  void *arg;
   uint32_t depth;
 } AtomVisit;
 
@@ -359,8 +356,6 @@ static bool visit(AtomVisit *v, const Dim *d);
 static bool visit_leaf(AtomVisit *v, Atom *atom) {
   if (v->stop(v, atom))
     return true;
-  if (!v->follow_solutions)
-    return false;
   if (atom->var)
     return atom->var->solution && !atom->var->unknown &&
            visit(v, cached_solution(atom->table, atom->var));
@@ -411,8 +406,7 @@ static bool is_sought(AtomVisit *v, Atom *atom) {
 }
 
 bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var) {
-  AtomVisit v = {
-      .cx = cx, .stop = is_sought, .follow_solutions = true, .sought = var};
+  AtomVisit v = {.cx = cx, .stop = is_sought, .sought = var};
   return visit_from(&v, d);
 }
 
@@ -433,41 +427,53 @@ static bool is_plain_sum(const Dim *d) {
 }
 
 bool dim_has_unknown(const Dim *d) {
-  AtomVisit v = {.stop = is_unknown, .follow_solutions = true};
+  AtomVisit v = {.stop = is_unknown};
   return d->has_meta && d->terms[0].mono->powers[0].atom->table->has_unknown &&
          !is_plain_sum(d) && visit_from(&v, d);
 }
 
-static bool visit_callback(AtomVisit *v, Atom *atom) {
-  if (atom->var && v->f)
-    v->f(v->arg, atom->var);
-  else if (!atom->var && v->g)
-    v->g(v->arg, atom->shape);
-  return false;
+/* ---- leaves ---- */
+
+typedef struct LeafVisit {
+  uint64_t epoch;
+  void (*leaf)(void *, Atom *); /* NULL: f and g, which may be NULL */
+  void (*f)(void *, DimVar *);
+  void (*g)(void *, ShapeVar *);
+  void *arg;
+} LeafVisit;
+
+static void visit_leaves(const LeafVisit *v, const Dim *d) {
+  for (uint32_t i = 0; i < d->term_count; i++) {
+    const Monomial *mono = d->terms[i].mono;
+    for (uint32_t j = 0; j < mono->power_count; j++) {
+      Atom *atom = mono->powers[j].atom;
+      if (atom->visit_epoch == v->epoch)
+        continue;
+      atom->visit_epoch = v->epoch;
+      atom->visit_result = atom->dim;
+      for (uint32_t k = 0; k < atom->arg_count; k++)
+        visit_leaves(v, atom->args[k]);
+      if (v->leaf && !atom->arg_count)
+        v->leaf(v->arg, atom);
+      else if (v->f && atom->var)
+        v->f(v->arg, atom->var);
+      else if (v->g && atom->shape)
+        v->g(v->arg, atom->shape);
+    }
+  }
 }
 
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
                   void (*g)(void *, ShapeVar *), void *arg) {
-  if (d->is_sum_of_vars) { /* most sizes are */
-    for (uint32_t i = 0; f && i < d->term_count; i++)
-      if (d->terms[i].mono->degree)
-        f(arg, d->terms[i].mono->powers[0].atom->var);
+  if (!d->is_sum_of_vars) {
+    LeafVisit v = {.f = f, .g = g, .arg = arg};
+    v.epoch = ++d->terms[0].mono->powers[0].atom->table->epoch;
+    visit_leaves(&v, d);
     return;
   }
-  AtomVisit v = {.stop = visit_callback, .f = f, .g = g, .arg = arg};
-  visit_from(&v, d);
-}
-
-typedef struct LeafVisit {
-  AtomVisit visit;
-  void (*f)(void *, Atom *);
-  void *arg;
-} LeafVisit;
-
-static bool leaf_callback(AtomVisit *v, Atom *atom) {
-  LeafVisit *leaves = (LeafVisit *)v;
-  leaves->f(leaves->arg, atom);
-  return false;
+  for (uint32_t i = 0; f && i < d->term_count; i++)
+    if (d->terms[i].mono->degree)
+      f(arg, d->terms[i].mono->powers[0].atom->var);
 }
 
 uint64_t dim_next_visit_epoch(DimCtx *cx) {
@@ -476,8 +482,8 @@ uint64_t dim_next_visit_epoch(DimCtx *cx) {
 
 void dim_each_leaf(const Dim *d, uint64_t epoch, void (*f)(void *, Atom *),
                    void *arg) {
-  LeafVisit leaves = {{.stop = leaf_callback, .epoch = epoch}, f, arg};
-  visit(&leaves.visit, d);
+  LeafVisit v = {.epoch = epoch, .leaf = f, .arg = arg};
+  visit_leaves(&v, d);
 }
 
 /* ---- divisors ---- */
