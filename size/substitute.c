@@ -279,12 +279,17 @@ static bool is_sum_of_unsolved(Dim *d) {
   return true;
 }
 
+/* True if d->resolved is final. */
+static inline bool is_resolved_now(const DimCtx *cx, const Dim *d) {
+  return d->resolved && d->resolved_solution_count == cx->solution_count &&
+         d->resolved_generation == cx->atom_table->resolved_generation;
+}
+
 /* The resolved form if no walk is necessary, otherwise NULL. */
-static inline Dim *resolved_form(const DimCtx *cx, Dim *d) {
+static Dim *resolved_form(const DimCtx *cx, Dim *d) {
   if (!d->has_meta)
     return d;
-  if (d->resolved && d->resolved_solution_count == cx->solution_count &&
-      d->resolved_generation == cx->atom_table->resolved_generation)
+  if (is_resolved_now(cx, d))
     return d->resolved;
   if (!is_sum_of_unsolved(d))
     return NULL;
@@ -292,22 +297,29 @@ static inline Dim *resolved_form(const DimCtx *cx, Dim *d) {
   return d;
 }
 
-static Dim *resolve(DimCtx *cx, Dim *d) {
+__attribute__((noinline)) static Dim *resolve_slowly(DimCtx *cx, Dim *d) {
+  if (is_sum_of_unsolved(d)) {
+    set_resolved(cx, d, d);
+    return d;
+  }
   DimVar *var = dim_as_var(d);
   Dim *out =
       var ? resolved_form(cx, cached_solution(cx->atom_table, var)) : NULL;
   if (out) {
     set_resolved_solution(cx, var, out);
-    return out;
+  } else {
+    Rewrite rw = {
+        .cx = cx, .resolving = true, .epoch = ++dim_atom_table(cx)->epoch};
+    out = rewrite(&rw, d);
   }
-  Rewrite rw = {
-      .cx = cx, .resolving = true, .epoch = ++dim_atom_table(cx)->epoch};
-  return rewrite(&rw, d);
+  set_resolved(cx, d, out);
+  return out;
 }
 
 Dim *dim_resolve(DimCtx *cx, Dim *d) {
-  Dim *out = resolved_form(cx, d);
-  return out ? out : resolve(cx, d);
+  if (!d->has_meta)
+    return d;
+  return is_resolved_now(cx, d) ? d->resolved : resolve_slowly(cx, d);
 }
 
 Dim *dim_subst(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
@@ -329,16 +341,13 @@ Dim *dim_subst_consistently(DimCtx *cx, Dim *d, Dim *(*f)(void *, DimVar *),
 
 /* ---- visits ---- */
 
+/* Visits the solutions of metas, too. */
 typedef struct AtomVisit {
   uint64_t epoch;
   DimCtx *cx; /* for products of shapes; may be NULL */
   /* called at a variable or product; true ends the walk */
   bool (*stop)(struct AtomVisit *, Atom *);
-  bool follow_solutions; /* visit the solutions of metas */
   const DimVar *sought;
-  void (*f)(void *, DimVar *);
-  void (*g)(void *, ShapeVar *);
-  void *arg;
   uint32_t depth;
 } AtomVisit;
 
@@ -347,8 +356,6 @@ static bool visit(AtomVisit *v, const Dim *d);
 static bool visit_leaf(AtomVisit *v, Atom *atom) {
   if (v->stop(v, atom))
     return true;
-  if (!v->follow_solutions)
-    return false;
   if (atom->var)
     return atom->var->solution && !atom->var->unknown &&
            visit(v, cached_solution(atom->table, atom->var));
@@ -399,8 +406,7 @@ static bool is_sought(AtomVisit *v, Atom *atom) {
 }
 
 bool dim_mentions(DimCtx *cx, Dim *d, const DimVar *var) {
-  AtomVisit v = {
-      .cx = cx, .stop = is_sought, .follow_solutions = true, .sought = var};
+  AtomVisit v = {.cx = cx, .stop = is_sought, .sought = var};
   return visit_from(&v, d);
 }
 
@@ -421,41 +427,53 @@ static bool is_plain_sum(const Dim *d) {
 }
 
 bool dim_has_unknown(const Dim *d) {
-  AtomVisit v = {.stop = is_unknown, .follow_solutions = true};
+  AtomVisit v = {.stop = is_unknown};
   return d->has_meta && d->terms[0].mono->powers[0].atom->table->has_unknown &&
          !is_plain_sum(d) && visit_from(&v, d);
 }
 
-static bool visit_callback(AtomVisit *v, Atom *atom) {
-  if (atom->var && v->f)
-    v->f(v->arg, atom->var);
-  else if (!atom->var && v->g)
-    v->g(v->arg, atom->shape);
-  return false;
+/* ---- leaves ---- */
+
+typedef struct LeafVisit {
+  uint64_t epoch;
+  void (*leaf)(void *, Atom *); /* NULL: f and g, which may be NULL */
+  void (*f)(void *, DimVar *);
+  void (*g)(void *, ShapeVar *);
+  void *arg;
+} LeafVisit;
+
+static void visit_leaves(const LeafVisit *v, const Dim *d) {
+  for (uint32_t i = 0; i < d->term_count; i++) {
+    const Monomial *mono = d->terms[i].mono;
+    for (uint32_t j = 0; j < mono->power_count; j++) {
+      Atom *atom = mono->powers[j].atom;
+      if (atom->visit_epoch == v->epoch)
+        continue;
+      atom->visit_epoch = v->epoch;
+      atom->visit_result = atom->dim;
+      for (uint32_t k = 0; k < atom->arg_count; k++)
+        visit_leaves(v, atom->args[k]);
+      if (v->leaf && !atom->arg_count)
+        v->leaf(v->arg, atom);
+      else if (v->f && atom->var)
+        v->f(v->arg, atom->var);
+      else if (v->g && atom->shape)
+        v->g(v->arg, atom->shape);
+    }
+  }
 }
 
 void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
                   void (*g)(void *, ShapeVar *), void *arg) {
-  if (d->is_sum_of_vars) { /* most sizes are */
-    for (uint32_t i = 0; f && i < d->term_count; i++)
-      if (d->terms[i].mono->degree)
-        f(arg, d->terms[i].mono->powers[0].atom->var);
+  if (!d->is_sum_of_vars) {
+    LeafVisit v = {.f = f, .g = g, .arg = arg};
+    v.epoch = ++d->terms[0].mono->powers[0].atom->table->epoch;
+    visit_leaves(&v, d);
     return;
   }
-  AtomVisit v = {.stop = visit_callback, .f = f, .g = g, .arg = arg};
-  visit_from(&v, d);
-}
-
-typedef struct LeafVisit {
-  AtomVisit visit;
-  void (*f)(void *, Atom *);
-  void *arg;
-} LeafVisit;
-
-static bool leaf_callback(AtomVisit *v, Atom *atom) {
-  LeafVisit *leaves = (LeafVisit *)v;
-  leaves->f(leaves->arg, atom);
-  return false;
+  for (uint32_t i = 0; f && i < d->term_count; i++)
+    if (d->terms[i].mono->degree)
+      f(arg, d->terms[i].mono->powers[0].atom->var);
 }
 
 uint64_t dim_next_visit_epoch(DimCtx *cx) {
@@ -464,8 +482,8 @@ uint64_t dim_next_visit_epoch(DimCtx *cx) {
 
 void dim_each_leaf(const Dim *d, uint64_t epoch, void (*f)(void *, Atom *),
                    void *arg) {
-  LeafVisit leaves = {{.stop = leaf_callback, .epoch = epoch}, f, arg};
-  visit(&leaves.visit, d);
+  LeafVisit v = {.epoch = epoch, .leaf = f, .arg = arg};
+  visit_leaves(&v, d);
 }
 
 /* ---- divisors ---- */

@@ -47,6 +47,10 @@ chain() { # chain COUNT TEXT
 { echo 'fun layer p x = concat ~axis:-1 (x, tanh (x @ transpose p.w + p.b))' &&
   echo 'fun net p x = x' && many 100 '  |> layer p.l%'; } | checks concat
 
+# Each convolution adds conditions on the sizes of all kernels before it.
+{ echo 'fun net p x = x' && many 1100 '  |> nn.conv2d p.l%'; } |
+  checks convolutions
+
 # Strict checks of the models need little memory: no text is printed for each
 # constraint.  The largest took 400 MB, of which 380 MB were such texts.
 for model in examples/models/*.axn; do
