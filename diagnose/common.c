@@ -78,6 +78,15 @@ void error_add_provenance(Checker *c, Diag *d, const Origin *o) {
   error_add_labels(c, d, o);
 }
 
+void error_set_mistake_in(Diag *d, const Origin *o, const TypeDiff *part,
+                          const char *what) {
+  const Expr *e = o->expr ? error_brought(o->expr) : NULL;
+  if (e && e->kind == EX_ID && e->binding && !part->is_in_function) {
+    d->mistake = e->binding->span;
+    d->mistake_part = what;
+  }
+}
+
 /* ---- names of things ---- */
 
 static const char *op_symbol(const Origin *o) {

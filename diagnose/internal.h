@@ -88,6 +88,9 @@ bool type_diff(Checker *c, Type *actual, Type *expected, TypeDiff *out);
    difference between these two sizes. */
 bool type_diff_sizes(Checker *c, Type *actual, Type *expected, Dim *left,
                      Dim *right, TypeDiff *out);
+/* Calls that meet the same wrong part of one variable have one mistake. */
+void error_set_mistake_in(Diag *d, const Origin *o, const TypeDiff *part,
+                          const char *what);
 bool elems_differ(ElemVar *a, ElemVar *b);
 /* For a field that one of two records lacks, and the other has under a similar
    name. */

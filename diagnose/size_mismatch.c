@@ -278,6 +278,8 @@ static Diag *value_error(Checker *c, Constraint *k, const char *multiple) {
   else if (!error_prints_alike(c, o->actual, o->expected))
     d->primary_label =
         error_two_types(c, "found %s, expected %s", o->actual, o->expected);
+  if (found && *part.path)
+    error_set_mistake_in(d, o, &part, d->primary_label);
   error_note_callee(c, d, o);
   if (found)
     error_mark_size_origin(c, d, o, part.path, differing_axis(c, &part, k));

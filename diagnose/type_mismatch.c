@@ -267,6 +267,10 @@ static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
     error_mark_function_origin(c, d, o, actual, expected);
     error_global_elem(c, d, part.actual, part.expected);
     error_global_elem(c, d, part.expected, part.actual);
+    if (*part.path && !d->mistake.file)
+      error_set_mistake_in(
+          d, o, &part,
+          arena_printf(c->arena, "%s : %s", part.path, kinds_text(c, &part)));
     return d;
   }
   Diag *d = error_at(c, 305, o->span,
@@ -277,6 +281,9 @@ static Diag *diff_error(Checker *c, Type *actual, Type *expected, Origin *o) {
       arena_printf(c->arena, "found fields %s; expected %s",
                    fields_text(c, part.actual), fields_text(c, part.expected));
   suggest_similar_field(c, d, &part);
+  error_set_mistake_in(
+      d, o, &part,
+      arena_printf(c->arena, "%s.%s", part.path, part.field->text));
   return d;
 }
 

@@ -137,12 +137,17 @@ static bool has_error(const Diags *diags, uint32_t from, const Diag *warning) {
   return false;
 }
 
+static bool have_one_mistake(const Diag *a, const Diag *b) {
+  const char *part = a->mistake_part, *other = b->mistake_part;
+  return a->mistake.file && a->mistake.file == b->mistake.file &&
+         a->mistake.start == b->mistake.start &&
+         a->mistake.end == b->mistake.end &&
+         (part && other ? strcmp(part, other) == 0 : part == other);
+}
+
 static bool repeats_mistake(const Diags *diags, uint32_t from, uint32_t at) {
-  Span span = diags->all.at[at]->mistake;
-  for (uint32_t i = from; span.file && i < at; i++) {
-    Span other = diags->all.at[i]->mistake;
-    if (other.file == span.file && other.start == span.start &&
-        other.end == span.end)
+  for (uint32_t i = from; i < at; i++) {
+    if (have_one_mistake(diags->all.at[i], diags->all.at[at]))
       return true;
   }
   return false;

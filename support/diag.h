@@ -57,6 +57,8 @@ typedef struct Diag {
   const struct Diag *cause; /* a warning about the same mistake; or NULL */
   Span mistake; /* the place to correct, which several errors may have; no file:
                    the primary span */
+  const char *mistake_part;   /* which of several mistakes at that place; or
+                                 NULL */
   const char *counterexample; /* "fails at h = 350: 20 meets 21"; or NULL */
   const struct Diag
       *previous_in_bucket; /* an earlier diagnostic with the same hash key */
