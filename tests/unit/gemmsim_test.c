@@ -562,6 +562,7 @@ static void test_tensor_attention(void **unused) {
       {3, 0, 2, 1, 2, 0},
       {140, 130, 1, 1, 1, 0},
       {300, 70, 1, 2, 1, 0},
+      {300, 20, 1, 2, 1, 0},
   };
   run_attentions(ARRAY_LEN(tensor_attentions), tensor_attentions,
                  ARRAY_LEN(sizes), sizes);
