@@ -16,7 +16,8 @@ families() { # families ARCHITECTURE OTHERS [PATTERN]: those pass, no OTHERS run
   output=$(FAKE_CAPABILITY=$1 GPU_FAMILY=${3:-} PATH=/usr/bin:/bin \
     "$here/tests/gpu.sh" 1 0 2>&1) || fail "$(grep -v '^ok' <<<"$output")"
   count=$(find "$here"/tests/gpu -name "${3:-*}.axn" ! -name "$2" | wc -l)
-  grep -q "^$count ok, 0 failed" <<<"$output" || fail "$(tail -n 1 <<<"$output")"
+  grep -q "^$count ok, 0 failed" <<<"$output" ||
+    fail "$(tail -n 1 <<<"$output")"
 }
 families 90 'tcgen05_*'
 families 100 'wgmma_*' '*_attention'
