@@ -73,17 +73,26 @@ val odd = sort ~axis:2 (for b < 1, g < 1, i < 140, j < 32 =>
 do print (near (nn.attention ~causal:true (m 1 140 32 7 0.25)
   (m 1 140 32 3 1.0) odd))
 END
+# The kernels of a gradient store and read the maximum and the sum of each row.
+{
+  head -n 3 attention.axn
+  echo 'fun squares (q, k, v) = sum (f32 (square (nn.attention q k v)))'
+  echo 'val (x, y, z) = grad squares (m 2 300 16 7 0.25, m 2 260 16 3 1.0,'
+  echo '  m 2 260 16 9 1.0)'
+  echo 'do print (near (x * 0.125), near (y * 0.03125), near (z * 0.03125))'
+} >statistics.axn
 # The plan has no schedules of kernels of one block.
-attention() { # attention COUNT FIELDS: kernels by tcgen05, and right results
-  echo "attention * bf16 *x*x* {way=tcgen05 copy=engine $2}" >schedules
-  AXON_SCHEDULES=schedules same attention
-  output=$(AXON_SCHEDULES=schedules on_gpu "$AXON" plan attention.axn 2>&1 |
+attention() { # attention NAME COUNT FIELDS: kernels by tcgen05, right results
+  echo "attention * bf16 *x*x* {way=tcgen05 copy=engine $3}" >schedules
+  AXON_SCHEDULES=schedules same "$1"
+  output=$(AXON_SCHEDULES=schedules on_gpu "$AXON" plan "$1.axn" 2>&1 |
     tr -s ' \n' ' ')
-  [ "$(grep -o 'sm_100a: way=tcgen05' <<<"$output" | wc -l)" = "$1" ] ||
-    fail "attention {$2}: not $1 kernels: $output"
+  [ "$(grep -o 'attention, tile for sm_100a: way=tcgen05' <<<"$output" |
+    wc -l)" = "$2" ] || fail "$1 {$3}: not $2 kernels: $output"
 }
-attention 5 'm=128 warps_m=1 n=64 stages=2'
-attention 3 'm=256 warps_m=2 n=32 stages=2'
+attention attention 5 'm=128 warps_m=1 n=64 stages=2'
+attention attention 3 'm=256 warps_m=2 n=32 stages=2'
+attention statistics 2 'm=128 warps_m=1 n=64 stages=2'
 
 # f32 rounded to tf32.
 cat >wide.axn <<'END'

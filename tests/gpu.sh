@@ -51,7 +51,16 @@ AXON_TARGET=cuda "$axon" -e 1 >"$work/output" 2>&1 || {
   cat "$work/output"
   exit 1
 }
-AXON_TARGET=cuda "$axon" doctor 2>/dev/null | grep -E '^(gpu|driver|nvrtc) '
+AXON_TARGET=cuda "$axon" doctor 2>/dev/null |
+  grep -E '^(gpu|driver|nvrtc) ' | tee "$work/doctor"
+architecture=$(sed -n '1s/.*(\(sm_[0-9a-z]*\)).*/\1/p' "$work/doctor")
+# True if this GPU has the instruction with which the name of a family begins.
+has_instruction() { # has_instruction NAME
+  case $1:$architecture in
+  wgmma_*:sm_90a | tcgen05_*:sm_100a) ;;
+  wgmma_*:* | tcgen05_*:*) return 1 ;;
+  esac
+}
 
 # A family is a program.  The comment in its first line is a pattern for the
 # schedule of a kernel that must run.  The second line may be a comment with an
@@ -129,7 +138,8 @@ for file in "$here"/tests/gpu/*.axn; do # families that are not listed above
 done
 for name in "${families[@]}"; do
   # shellcheck disable=SC2053
-  [[ $name == ${GPU_FAMILY:-*} ]] && family "$here/tests/gpu/$name.axn"
+  [[ $name == ${GPU_FAMILY:-*} ]] && has_instruction "$name" &&
+    family "$here/tests/gpu/$name.axn"
 done
 
 examples=("$here"/examples/*.axn)

@@ -558,10 +558,8 @@ static void test_persistent(void **unused) {
 static void test_tensor_attention(void **unused) {
   (void)unused;
   static const AttentionSizes sizes[] = {
-      {1, 1, 1, 1, 1, 0},
-      {3, 0, 2, 1, 2, 0},
-      {140, 130, 1, 1, 1, 0},
-      {300, 70, 1, 2, 1, 0},
+      {1, 1, 1, 1, 1, 0},    {3, 0, 2, 1, 2, 0},    {140, 130, 1, 1, 1, 0},
+      {300, 70, 1, 2, 1, 0}, {300, 20, 1, 2, 1, 0},
   };
   run_attentions(ARRAY_LEN(tensor_attentions), tensor_attentions,
                  ARRAY_LEN(sizes), sizes);
