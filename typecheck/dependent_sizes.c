@@ -185,7 +185,6 @@ bool constraint_is_dependent(Checker *c, Constraint *k) {
 
 typedef struct VaryingSearch {
   uint32_t mark;
-  const Map *known; /* set of variables that are the same in each call */
   Map *out;
   bool found, more;
 } VaryingSearch;
@@ -206,8 +205,7 @@ static void find_varying_shape(void *arg, ShapeVar *v) {
 static void add_varying_dim(void *arg, DimVar *v) {
   VaryingSearch *s = arg;
   bool inner = s->mark == PACKED_ONLY || v->id >= s->mark;
-  if (v->kind != DV_META || v->unknown || !inner || map_get(s->known, v) ||
-      map_get(s->out, v))
+  if (v->kind != DV_META || v->unknown || !inner || map_get(s->out, v))
     return;
   map_put(s->out, v, v);
   s->more = s->mark != PACKED_ONLY;
@@ -215,20 +213,20 @@ static void add_varying_dim(void *arg, DimVar *v) {
 
 static void add_varying_shape(void *arg, ShapeVar *v) {
   VaryingSearch *s = arg;
-  if (v->first_newer_size < s->mark || map_get(s->known, v) ||
-      map_get(s->out, v))
+  if (v->first_newer_size < s->mark || map_get(s->out, v))
     return;
   map_put(s->out, v, v);
   s->more = true;
 }
 
-static void find_varying(Checker *c, VaryingSearch s) {
+void dependent_varying(Checker *c, uint32_t mark, Map *out) {
+  VaryingSearch s = {.mark = mark, .out = out, .more = true};
   TypeVisitor find = {
       .dim = find_varying_dim, .shape = find_varying_shape, .arg = &s, .c = c};
   TypeVisitor add = find;
   add.dim = add_varying_dim;
-  add.shape = s.mark == PACKED_ONLY ? NULL : add_varying_shape;
-  for (s.more = true; s.more;) {
+  add.shape = mark == PACKED_ONLY ? NULL : add_varying_shape;
+  while (s.more) {
     s.more = false;
     for (uint32_t i = 0; i < c->solver.pending.len; i++) {
       Constraint *k = c->solver.pending.at[i];
@@ -240,22 +238,6 @@ static void find_varying(Checker *c, VaryingSearch s) {
         constraint_visit(&add, k);
     }
   }
-}
-
-void dependent_varying(Checker *c, uint32_t mark, Map *out) {
-  Map known;
-  map_init(&known, c->arena);
-  find_varying(c, (VaryingSearch){.mark = mark, .known = &known, .out = out});
-}
-
-void dependent_of_body(Checker *c, uint32_t mark, Map *out) {
-  DependentSearch params = {.c = c};
-  TypeVisitor known = visitor_of(&params, add_known_dim, add_known_shape);
-  map_init(&params.known, c->arena);
-  for (uint32_t i = 0; i < c->inference.params.len; i++)
-    ty_visit(&known, c->inference.params.at[i].type);
-  find_varying(
-      c, (VaryingSearch){.mark = mark, .known = &params.known, .out = out});
 }
 
 /* ---- where running code reads them ---- */

@@ -217,6 +217,105 @@ bool skolem_escapes(Checker *c, DimVar *v, Dim *d) {
          mentions_body_size(c, first_body_size_of(c, &o), d);
 }
 
+/* ---- sizes that the axes of parameters determine ---- */
+
+static void collect_shape_axes(KnownSizes *f, const Shape *s0) {
+  Shape *s = shape_norm(f->c, s0);
+  for (uint32_t i = 0; i < s->len; i++)
+    if (s->axes[i].tag == SHAPE_DIM)
+      VEC_PUSH(f->c->arena, f->axes, s->axes[i].dim);
+}
+
+void known_sizes_add_axes(KnownSizes *f, Type *t) {
+  t = ty_norm(f->c, t);
+  charge_work(f->c, 1);
+  if (t->tag == TY_TENSOR)
+    collect_shape_axes(f, t->tensor.shape);
+  if (t->tag == TY_SHAPE)
+    collect_shape_axes(f, t->shape);
+  if (t->tag == TY_TENSOR && t->tensor.singleton)
+    VEC_PUSH(f->c->arena, f->axes,
+             dim_resolve(f->c->dims, t->tensor.singleton));
+  if (t->tag == TY_LIFT)
+    VEC_PUSH(f->c->arena, f->axes, t->lift.dim);
+  for (uint32_t i = 0; t->tag == TY_DATATYPE && i < t->data.type->dim_arity;
+       i++)
+    VEC_PUSH(f->c->arena, f->axes, dim_resolve(f->c->dims, t->data.dims[i]));
+  for (uint32_t i = 0; ty_has_axes(t) && i < 3; i++)
+    if (t->axis[i])
+      collect_shape_axes(f, t->axis[i]);
+  for (uint32_t i = 0; ty_has_args(t) && i < t->count; i++)
+    known_sizes_add_axes(f, t->args[i]);
+  if (t->tag == TY_RECORD && t->record.rest)
+    known_sizes_add_axes(f, t->record.rest);
+  if (t->tag == TY_LIFT)
+    known_sizes_add_axes(f, t->lift.type);
+  if (t->tag == TY_CAST)
+    known_sizes_add_axes(f, t->cast.type);
+  if (t->tag == TY_FUN) {
+    known_sizes_add_axes(f, t->fun.param);
+    known_sizes_add_axes(f, t->fun.result);
+  }
+}
+
+static void note_unknown_size(void *arg, DimVar *v) {
+  KnownSizes *f = arg;
+  f->all_known &= v->kind != f->kind || map_get(&f->known, v) != NULL;
+}
+
+static bool sizes_all_known(KnownSizes *f, Dim *d) {
+  f->all_known = true;
+  dim_each_var(d, note_unknown_size, NULL, f);
+  return f->all_known;
+}
+
+typedef struct SizeList {
+  const KnownSizes *of;
+  VEC(DimVar *) at;
+} SizeList;
+
+static void collect_size(void *arg, DimVar *v) {
+  SizeList *vars = arg;
+  if (v->kind == vars->of->kind)
+    VEC_PUSH(vars->of->c->arena, vars->at, v);
+}
+
+static bool solve_axis(KnownSizes *f, Dim *d) {
+  SizeList vars = {.of = f};
+  dim_each_var(d, collect_size, NULL, &vars);
+  bool any = false;
+  for (uint32_t i = 0; i < vars.at.len; i++) {
+    DimVar *v = vars.at.at[i];
+    Dim *slope, *rest;
+    if (map_get(&f->known, v) ||
+        !dim_split_linear(f->c->dims, d, v, &slope, &rest) ||
+        !sizes_all_known(f, slope) || !sizes_all_known(f, rest))
+      continue;
+    map_put(&f->known, v, v);
+    any = true;
+  }
+  return any;
+}
+
+void known_sizes_solve(KnownSizes *f) {
+  for (bool more = true; more;) {
+    more = false;
+    for (uint32_t i = 0; i < f->axes.len; i++)
+      more |= solve_axis(f, f->axes.at[i]);
+  }
+}
+
+bool params_determine_size(Checker *c, const DimVar *v, Dim *axis) {
+  KnownSizes f = {.c = c, .kind = v->kind};
+  map_init(&f.known, c->arena);
+  for (uint32_t i = 0; i < c->inference.params.len; i++)
+    known_sizes_add_axes(&f, c->inference.params.at[i].type);
+  if (axis)
+    VEC_PUSH(c->arena, f.axes, axis);
+  known_sizes_solve(&f);
+  return map_get(&f.known, v) != NULL;
+}
+
 /* ---- sizes that were solved by terms of an escaping size ---- */
 
 static void set_solution(Checker *c, DimVar *v, Dim *solution) {
@@ -256,17 +355,86 @@ void skolem_require_terms(Checker *c, const FreedTerms *freed) {
                 freed->at[i].size->solved_by);
 }
 
-typedef struct DependentTerm {
+/* Variables that equations of shapes link to sizes of the body: the ranks
+   decide which of them are such sizes. */
+typedef struct BodySizes {
   Checker *c;
-  Dim *term;
-  const Map *dependent; /* set of variables */
-  bool escapes; /* it mentions one that the parameters do not determine */
-} DependentTerm;
+  uint32_t from; /* existential sizes from this id on are of the body */
+  Map known;     /* set of the variables in the types of parameters */
+  Map linked;    /* set */
+  bool found, more;
+} BodySizes;
 
-static void note_dependent(void *arg, DimVar *v) {
-  DependentTerm *t = arg;
-  t->escapes |=
-      map_get(t->dependent, v) && !params_determine_size(t->c, v, t->term);
+static void add_known_dim(void *arg, DimVar *v) {
+  map_put(&((BodySizes *)arg)->known, v, v);
+}
+
+static void add_known_shape(void *arg, ShapeVar *v) {
+  map_put(&((BodySizes *)arg)->known, v, v);
+}
+
+static void find_linked_dim(void *arg, DimVar *v) {
+  BodySizes *b = arg;
+  b->found |=
+      map_get(&b->linked, v) || (v->kind == DV_EXISTENTIAL &&
+                                 v->id >= b->from && v->level != LEVEL_GENERIC);
+}
+
+static void find_linked_shape(void *arg, ShapeVar *v) {
+  BodySizes *b = arg;
+  b->found |= map_get(&b->linked, v) != NULL;
+}
+
+static void link_var(BodySizes *b, void *v) {
+  if (map_get(&b->known, v) || map_get(&b->linked, v))
+    return;
+  map_put(&b->linked, v, v);
+  b->more = true;
+}
+
+static void link_dim(void *arg, DimVar *v) {
+  if (v->kind == DV_META && !v->unknown)
+    link_var(arg, v);
+}
+
+static void link_shape(void *arg, ShapeVar *v) {
+  link_var(arg, v);
+}
+
+static void find_linked(BodySizes *b) {
+  Checker *c = b->c;
+  TypeVisitor known = {
+      .dim = add_known_dim, .shape = add_known_shape, .arg = b, .c = c};
+  TypeVisitor find = {
+      .dim = find_linked_dim, .shape = find_linked_shape, .arg = b, .c = c};
+  TypeVisitor link = {.dim = link_dim, .shape = link_shape, .arg = b, .c = c};
+  map_init(&b->known, c->arena);
+  map_init(&b->linked, c->arena);
+  for (uint32_t i = 0; i < c->inference.params.len; i++)
+    ty_visit(&known, c->inference.params.at[i].type);
+  for (b->more = true; b->more;) {
+    b->more = false;
+    for (uint32_t i = 0; i < c->solver.pending.len; i++) {
+      Constraint *k = c->solver.pending.at[i];
+      b->found = false;
+      if (!k->solved && !constraint_is_size(k))
+        constraint_visit(&find, k);
+      if (b->found)
+        constraint_visit(&link, k);
+    }
+  }
+}
+
+typedef struct LinkedTerm {
+  const BodySizes *sizes;
+  Dim *term;
+  bool escapes; /* it mentions one that the parameters do not determine */
+} LinkedTerm;
+
+static void note_linked(void *arg, DimVar *v) {
+  LinkedTerm *t = arg;
+  t->escapes |= map_get(&t->sizes->linked, v) &&
+                !params_determine_size(t->sizes->c, v, t->term);
 }
 
 bool skolem_may_escape(Checker *c, const DimVar *v, Dim *d) {
@@ -275,11 +443,10 @@ bool skolem_may_escape(Checker *c, const DimVar *v, Dim *d) {
       bodies_have_existential(c) ? first_body_size_at(c, &owner) : UINT32_MAX;
   if (from == UINT32_MAX)
     return false;
-  Map dependent;
-  map_init(&dependent, c->arena);
-  dependent_of_body(c, from, &dependent);
-  DependentTerm term = {.c = c, .term = d, .dependent = &dependent};
-  dim_each_var(d, note_dependent, NULL, &term);
+  BodySizes sizes = {.c = c, .from = from};
+  find_linked(&sizes);
+  LinkedTerm term = {.sizes = &sizes, .term = d};
+  dim_each_var(d, note_linked, NULL, &term);
   return term.escapes;
 }
 

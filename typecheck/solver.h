@@ -110,6 +110,22 @@ Verdict solve_keep(Checker *c, Constraint *k);
 Verdict solve_shape_eq(Checker *c, Constraint *k);
 
 /* ---- skolem_escape.c ---- */
+/* Which sizes the arguments of functions determine.  Each axis is an equation.
+   If it is linear in one size and everything else is known, it determines that
+   size. */
+typedef struct KnownSizes {
+  Checker *c;
+  DimVarKind kind; /* of the sizes that have to be determined */
+  VEC(Dim *) axes; /* of the parameters */
+  Map known;       /* set of DimVars */
+  bool all_known;  /* result of the last test */
+} KnownSizes;
+/* Adds the axes of a parameter. */
+void known_sizes_add_axes(KnownSizes *f, Type *t);
+void known_sizes_solve(KnownSizes *f);
+/* True if the arguments of the functions being checked determine v.  `axis`, if
+   not NULL, is an axis of one of them, too. */
+bool params_determine_size(Checker *c, const DimVar *v, Dim *axis);
 typedef struct FreedTerm { /* a size that was solved by a term */
   DimVar *size;
   Dim *term;
@@ -142,16 +158,6 @@ void skolem_bind_shape(Checker *c, ShapeVar *v, Shape *s, Origin *o);
    skolem_require_same. */
 Type *skolem_replace_escaping(Checker *c, TyVar *v, Type *t, Origin *o);
 void skolem_require_same(Checker *c, Type *own, Type *t, Origin *o);
-
-/* ---- size_determinacy.c ---- */
-/* True if the arguments of the functions being checked determine v.  `axis`, if
-   not NULL, is an axis of one of them, too. */
-bool params_determine_size(Checker *c, const DimVar *v, Dim *axis);
-
-/* ---- dependent_sizes.c ---- */
-/* Finds the variables that depend on existential sizes since mark, but not on
-   parameters alone: the ranks decide which of them are such sizes. */
-void dependent_of_body(Checker *c, uint32_t mark, Map *out);
 
 /* ---- solve_divisibility.c ---- */
 /* True if the constraint only states that a division is exact, x == d*(x/d),
