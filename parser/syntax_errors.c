@@ -487,6 +487,8 @@ static const char *help_arrow(const SyntaxError *e) {
     return "in types, write `->`; `=>` is for `fn`, `case` and `for`";
   if (e->found == TOK_ARROW && strcmp(next, "`=>`") == 0)
     return "in expressions, write `=>`; `->` is for types";
+  if (e->found == TOK_COLON && strcmp(next, "`=>`") == 0)
+    return "annotate the result in the body: `fn x => (e : type)`";
   if (e->found == TOK_EQUAL && strcmp(next, "`=>`") == 0)
     return "write `=>` before the body of `fn`: `fn x => e`";
   if (arrow && strcmp(next, "an argument or `=`") == 0)

@@ -442,6 +442,10 @@ static bool check_once(Checker *c, Module *module, Dec *dec, Diags *diags,
   CoreDec *d = NULL;
   Type *type = NULL;
   Assumption *assumptions = c->facts.assumptions;
+  if (dec->kind == DEC_VAL && dec->expr->kind == EX_ERROR) {
+    define_failed_dec(c, dec); /* a syntax error, which was reported */
+    return false;
+  }
   if (dec->kind == DEC_EXPR || dec->kind == DEC_DO)
     infer_do(c, dec, &d, &type);
   else
