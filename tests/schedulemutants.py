@@ -49,6 +49,7 @@ CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
          "gpu_gradient": "by attention {way=mma"}
 CASES |= {"gpu_" + name: "by gemm" for name in (
     "product", "product_on_sm_75", "product_on_sm_80", "product_on_sm_100a",
+    "conv_on_sm_100a", "scaled_on_sm_100a",
     "f32", "f64", "f8", "computed", "computed_on_sm_100a", "conv",
     "tile_count", "build")}
 CASES |= {"gpu_" + name: "by attention"
