@@ -13,6 +13,12 @@ uint32_t gemm_instruction_k(const GemmShape *shape, const GemmSchedule *s) {
   return s->mma_kind == MMA_KIND_FMA ? 1 : 32 / gemm_element_bytes(shape);
 }
 
+/* A warpgroup of its own packs operands with scales.  Attention, which has no
+ * accumulators, has none. */
+static uint32_t packing_threads(const GemmSchedule *s) {
+  return s->accumulators && !s->copy_a ? PRODUCER_THREADS : 0;
+}
+
 uint32_t gemm_threads(const GemmSchedule *s) {
   switch ((MmaKind)s->mma_kind) {
   case MMA_KIND_FMA:
@@ -21,9 +27,9 @@ uint32_t gemm_threads(const GemmSchedule *s) {
     return s->warps_m * s->warps_n * WARP;
   case MMA_KIND_WGMMA:
     return s->warps_m * WARPGROUP_THREADS + PRODUCER_THREADS;
-  case MMA_KIND_TCGEN05: /* a third group of warps packs operands with scales */
+  case MMA_KIND_TCGEN05:
     return s->warps_m * WARPGROUP_THREADS + PRODUCER_THREADS +
-           (s->copy_a ? 0 : PRODUCER_THREADS);
+           packing_threads(s);
   case MMA_KIND_NONE:
     break;
   }
