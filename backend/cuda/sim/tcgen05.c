@@ -103,7 +103,7 @@ typedef struct TmemAccess {
   SimBlock *block; /* whose tensor memory it is */
   const VectorClock *clock;
   Epoch epoch;
-  bool write, needs_value;
+  bool write, is_product, needs_value;
   const char *verb;
   int line;
 } TmemAccess;
@@ -136,11 +136,12 @@ static bool check_allocated(SimRun *r, const TmemAccess *a, uint32_t column) {
 }
 
 /* All reads must be ordered before a write.  The products of a thread are
- * executed in order. */
+ * executed in order, but copies may overtake the products before them. */
 static bool check_reads(SimRun *r, const TmemAccess *a, uint32_t lane,
                         uint32_t column, const TmemCell *c) {
   for (uint32_t j = 0; j < SIM_MAX_READERS; j++)
-    if (c->reads[j] && c->reads[j] >> 32 != a->epoch >> 32 &&
+    if (c->reads[j] &&
+        !(a->is_product && c->reads[j] >> 32 == a->epoch >> 32) &&
         !clock_sees(a->clock, c->reads[j]))
       return fail_order(r, a, lane, column, c->reads[j], c->read_sites[j],
                         false);
@@ -865,6 +866,7 @@ static void begin_mma(SimRun *r, SimThread *t, const AxCall *c) {
                        .clock = tcgen05_clock(t),
                        .epoch = epoch,
                        .write = true,
+                       .is_product = true,
                        .needs_value = c->n[5],
                        .verb = c->n[5] ? "adds to" : "writes",
                        .line = c->line};
