@@ -19,15 +19,11 @@ typedef struct NameSearch {
   int best_distance;  /* distance of the best name; initially the limit */
 } NameSearch;
 
-/* Starts a search.  Names of one letter get no suggestion: all are equally
-   near. */
 static NameSearch name_search_new(Checker *c, const Sym *word) {
   return (NameSearch){.c = c,
                       .word = word->text,
                       .module = "",
-                      .best_distance = word->len < 2    ? 0
-                                       : word->len <= 3 ? 1
-                                                        : 2};
+                      .best_distance = edit_distance_limit(word->len)};
 }
 
 static void consider(NameSearch *s, const char *name) {

@@ -207,11 +207,9 @@ PRIM(prim_str_case) {
 NORETURN static void fail_path(Eval *vm, const char *path, const char *what) {
   int error = errno;
   vm_poll_interrupt(vm);
-  char similar[PATH_MAX], help[PATH_MAX + 20];
+  char help[PATH_MAX];
   bool is_similar =
-      error == ENOENT && file_find_similar(path, similar, sizeof similar);
-  if (is_similar)
-    snprintf(help, sizeof help, "did you mean \"%s\"?", similar);
+      error == ENOENT && similar_file_help(path, help, sizeof help);
   vm_fail_at(vm, (Span){0}, 508,
              is_similar        ? help
              : error == ENOENT ? "paths are relative to the working directory"

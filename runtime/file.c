@@ -104,10 +104,10 @@ static bool open_input(InputFile *in, const char *path, size_t least_mapped,
   int fd = file_open_regular(path, &in->size);
   if (fd < 0) {
     bool is_missing = errno == ENOENT;
-    char similar[PATH_MAX];
+    char help[sizeof fault->help];
     input_fault(in, fault, "%s", file_open_error(errno));
-    if (is_missing && file_find_similar(path, similar, sizeof similar))
-      fault_set_help(fault, "did you mean \"%.200s\"?", similar);
+    if (is_missing && similar_file_help(path, help, sizeof help))
+      fault_set_help(fault, "%s", help);
     else if (is_missing && path[0] != '/')
       fault_set_help(fault, "the path starts at the working directory, which "
                             "may differ from the folder of the program");

@@ -26,13 +26,12 @@ static const ForeignWord *foreign_library(Session *s, const char *path) {
 }
 
 static bool cannot_read(Session *s, const char *path, Span span,
-                        const char *why) {
+                        const char *why, bool is_missing) {
   Diag *diag = session_error(s, 601, span, "cannot read %s: %s", path, why);
   const ForeignWord *library = foreign_library(s, path);
-  char similar[PATH_MAX];
-  if (!library && errno == ENOENT &&
-      file_find_similar(path, similar, sizeof similar))
-    diag->help = arena_printf(s->arena, "did you mean %s?", similar);
+  char help[PATH_MAX];
+  if (!library && is_missing && similar_file_help(path, help, sizeof help))
+    diag->help = arena_strndup(s->arena, help, strlen(help));
   else if (span.file)
     diag->help = library ? arena_printf(s->arena, "no import is needed: %s",
                                         library->help)
@@ -54,12 +53,12 @@ static void read_stream(Session *s, FileRead *r) {
   for (size_t n; (n = fread(part, 1, sizeof part, r->in)) > 0;) {
     buffer_add(&r->all, part, n);
     if (r->all.len > MAX_SOURCE_BYTES) {
-      cannot_read(s, r->path, r->span, strerror(EFBIG));
+      cannot_read(s, r->path, r->span, strerror(EFBIG), false);
       return;
     }
   }
   if (ferror(r->in))
-    cannot_read(s, r->path, r->span, strerror(errno));
+    cannot_read(s, r->path, r->span, strerror(errno), false);
   else
     r->text =
         arena_strndup(s->arena, r->all.text ? r->all.text : "", r->all.len);
@@ -83,8 +82,10 @@ bool session_read_file(Session *s, const char *path, Span span,
   int fd = file_open_stream(path);
   FileRead r = {
       .path = path, .span = span, .in = fd < 0 ? NULL : fdopen(fd, "rb")};
-  if (!r.in)
-    return cannot_read(s, path, span, file_open_error(errno));
+  if (!r.in) {
+    bool is_missing = errno == ENOENT;
+    return cannot_read(s, path, span, file_open_error(errno), is_missing);
+  }
   FailKind kind = try_read(s, &r);
   *text = r.text, *len = r.all.len;
   fclose(r.in);

@@ -35,3 +35,7 @@ int edit_distance(const char *a, const char *b, int max) {
   int distance = rows[n % 3][m];
   return distance <= max ? distance : max + 1;
 }
+
+int edit_distance_limit(size_t len) {
+  return len < 2 ? 0 : len <= 3 ? 1 : 2;
+}

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Finds the file in the folder of `path` whose name is most similar to its
-   name.  Writes the path of that file to out.  Returns false if no name is
-   similar. */
-bool file_find_similar(const char *path, char *out, size_t size);
+/* Finds the regular file in the folder of `path` whose name is most similar to
+   its name.  Writes a help to out: did you mean "PATH"?  Returns false if no
+   name is similar, or if the help has `size` bytes or more. */
+bool similar_file_help(const char *path, char *out, size_t size);
 
 #endif

@@ -63,7 +63,31 @@ expect 2 'good.axn is a file;' "$AXON" embed good.axn text
 expect 2 'from 1 to 2147483647; found' "$AXON" generate good.axn text --max -1
 expect 2 'write `-o q`' "$AXON" import good.axn -o q.axn
 expect 1 '^help: the path' "$AXON" serve no_model
-expect 1 'did you mean good.axn' "$AXON" run goood.axn
+expect 1 'did you mean "good.axn"' "$AXON" run goood.axn
+
+# Which file a wrong path means.
+expect_load() { # expect_load PATTERN PATH
+  echo "val x : f32[n] = load \"$2\" do print x" >load.axn
+  expect 1 "$1" "$AXON" run load.axn
+}
+none='help: the path starts'
+long=$(printf '%0230d' 0)
+mkdir folder1.csv "$long"
+touch tie_d.csv tie_b.csv tie_a.csv ab.npy $'escape\e.csv' $'invalid\xff.csv' \
+  $'control\xc2\x9b.csv' model-00001-of-00002.safetensors READ.csv \
+  "$long/similar1.csv"
+expect_load 'did you mean "tie_a.csv"' tie_c.csv
+expect_load 'did you mean "ab.npy"' ab.npz
+expect_load 'did you mean "READ.csv"' read.csv
+expect_load 'model-00001-of-00002' model-00001-of-00003.safetensors
+expect_load "$none" xy.npy
+expect_load "$none" folder2.csv
+expect_load "$none" escape1.csv
+expect_load "$none" invalid1.csv
+expect_load "$none" control1.csv
+expect_load "$none" "$long/similar2.csv"
+rmdir folder1.csv
+rm -r "$long" ./*.csv ./*.npy ./*.safetensors
 expect 2 'no file given' "$AXON" check
 expect 2 'no file given' "$AXON" dump
 expect 2 'tree, core or graph' "$AXON" dump --stage=leaf good.axn
