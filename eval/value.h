@@ -6,6 +6,7 @@
 #ifndef AXON_EVAL_VALUE_H
 #define AXON_EVAL_VALUE_H
 
+#include "support/compiler.h"
 #include "support/mem.h"
 #include "tensor/tensor.h"
 #include "typecheck/core.h"
@@ -156,16 +157,7 @@ typedef struct PrimObj {
 
 /* With a sanitizer, each object is a separate allocation.  The interpreter then
  * has one dispatch; otherwise its compilation takes minutes. */
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED_BUILD 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED_BUILD 1
-#endif
-#endif
-#ifndef SANITIZED_BUILD
-#define SANITIZED_BUILD 0
-#endif
+#define SANITIZED_BUILD ADDRESS_SANITIZER
 
 /* ---- memory: size classes of 16 bytes, each with a free list ---- */
 

@@ -8,6 +8,7 @@
 #include "support/arena.h"
 #include "support/buffer.h"
 #include "support/clock.h"
+#include "support/compiler.h"
 #include "support/trap.h"
 #include "tensor/node.h"
 
@@ -15,11 +16,7 @@
 
 /* Bytes that the arena of a run keeps.  0 under the address sanitizer, so that
  * it finds uses after a run. */
-#ifdef __SANITIZE_ADDRESS__
-enum { KEPT_ARENA_BYTES = 0 };
-#else
-enum { KEPT_ARENA_BYTES = MAX_KEPT_ARENA_BYTES };
-#endif
+enum { KEPT_ARENA_BYTES = ADDRESS_SANITIZER ? 0 : MAX_KEPT_ARENA_BYTES };
 
 static bool verify_if_asked(uint32_t count, Node *const *roots, Fault *fault) {
   const char *setting = getenv("AXON_VERIFY");

@@ -9,15 +9,12 @@
 
 #include "backend/target.h"
 #include "support/arena.h"
+#include "support/compiler.h"
 #include "support/trap.h"
 #include "tensor/node.h"
 
 /* Bytes that the arena keeps for the next node. */
-#ifdef __SANITIZE_ADDRESS__
-enum { KEPT_ARENA_BYTES = 0 };
-#else
-enum { KEPT_ARENA_BYTES = 64 << 10 };
-#endif
+enum { KEPT_ARENA_BYTES = ADDRESS_SANITIZER ? 0 : 64 << 10 };
 
 typedef struct NodeRun { /* what must be released after an interrupt */
   Arena *arena;

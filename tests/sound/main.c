@@ -11,6 +11,7 @@
 
 #include "tests/sound/sound.h"
 #include "support/arena.h"
+#include "support/compiler.h"
 
 enum { MAX_JOBS = 64, SECONDS = 10, STACK = 1 << 29 };
 
@@ -105,18 +106,9 @@ static void limit_time(void) {
   setitimer(ITIMER_VIRTUAL, &t, NULL);
 }
 
-/* A sanitizer wants more room than there is. */
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#define SANITIZED __has_feature(address_sanitizer)
-#else
-#define SANITIZED 0
-#endif
-
 static void work(const Options *o, Slot *slot, int job) {
   struct rlimit memory = {(rlim_t)4 << 30, (rlim_t)4 << 30};
-  if (!SANITIZED)
+  if (!ADDRESS_SANITIZER) /* a sanitizer wants more room than there is */
     setrlimit(RLIMIT_AS, &memory);
   for (; slot->next < o->programs; slot->next += (uint64_t)o->jobs) {
     Buffer why = {0};
