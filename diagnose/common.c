@@ -39,18 +39,22 @@ static const Diag *bracket_call_warning(Checker *c, const Origin *o) {
 }
 
 /* The warnings that `f (x).[0]` indexes x, and that x[0] calls x, explain
-   errors about this argument and about calls of a function that contains it. */
+   errors about this argument and about calls of a function that contains it.
+   In a called function, x[0] makes its parameter x a function: the warning
+   explains only an argument where a function is expected. */
 static void explain_by_warning(Checker *c, Diag *d, const Origin *o) {
   const Binding *callee =
       o->kind == ORIGIN_ARG && o->arg.callee ? o->arg.callee->binding : NULL;
   const Clause *clause = callee ? binding_clause(callee) : NULL;
   const Diag *bracket_call = bracket_call_warning(c, o);
+  bool expects_function = o->expected && ty_norm(c, o->expected)->tag == TY_FUN;
   for (uint32_t i = 0; !d->cause && i < c->diags->all.len; i++) {
     const Diag *w = c->diags->all.at[i];
     bool is_here = w->code == 410 && is_inside(o->span, w->span);
+    bool is_in_callee = clause && is_inside(w->span, clause->body->span) &&
+                        (w->code == 410 || expects_function);
     if ((w->code != 410 && w->code != 412) ||
-        (!is_here && w != bracket_call &&
-         !(clause && is_inside(w->span, clause->body->span))))
+        (!is_here && !is_in_callee && w != bracket_call))
       continue;
     if (is_here)
       d->note = w->message;

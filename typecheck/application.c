@@ -428,9 +428,9 @@ static ArgGroup next_arg_group(const Application *k, uint32_t first) {
   return (ArgGroup){first, last, last < k->count};
 }
 
-static void warn_bracket_call(Application *k, Type *callee) {
+static void warn_bracket_call(Application *k, Type *callee, ArgGroup p) {
   Checker *c = k->c;
-  if (!is_bracket_call(k) || !k->name)
+  if (p.first || !is_bracket_call(k) || !k->name)
     return;
   Span span = span_join(k->fn->span, k->args[0].span);
   Diag *d = warning_at(c, 412, span, "this calls %s; it is no index", k->name);
@@ -452,7 +452,7 @@ static Type *unify_with_arrow(Application *k, Type *t, ArgGroup p) {
   }
   if (!unify(c, t, f, origin_new(c, ORIGIN_ARG, k->fn->span)))
     return NULL;
-  warn_bracket_call(k, f);
+  warn_bracket_call(k, f, p);
   return f;
 }
 
