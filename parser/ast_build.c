@@ -374,11 +374,17 @@ TypeExpr *type_new(ParseState *ps, TypeExprKind kind, Span span) {
   return t;
 }
 
+TypeExpr *type_error(ParseState *ps, Span span) {
+  TypeExpr *t = type_new(ps, TX_HOLE, span);
+  t->is_error = true;
+  return t;
+}
+
 static TypeExpr *type_check_depth(ParseState *ps, TypeExpr *t) {
   if (t->depth <= PARSE_MAX_DEPTH)
     return t;
   parse_error_depth(ps, t->span);
-  return type_new(ps, TX_HOLE, t->span);
+  return type_error(ps, t->span);
 }
 
 TypeExpr *type_name(ParseState *ps, Name name, Span span) {
@@ -398,7 +404,7 @@ TypeExpr *type_apply(ParseState *ps, TypeVec *args, TypeExpr *name, Span span) {
 
 TypeExpr *type_axes(ParseState *ps, TypeExpr *type, AxisVec *axes, Span span) {
   if (!axes)
-    return type_new(ps, TX_HOLE, span);
+    return type_error(ps, span);
   type->span = span;
   type->has_axes = true;
   type->axes = axes_of(axes);
@@ -408,7 +414,7 @@ TypeExpr *type_axes(ParseState *ps, TypeExpr *type, AxisVec *axes, Span span) {
 
 TypeExpr *type_call(ParseState *ps, Name name, AxisVec *axes, Span span) {
   if (!axes)
-    return type_new(ps, TX_HOLE, span);
+    return type_error(ps, span);
   TypeExpr *t = type_new(ps, TX_CALL, span);
   t->name = name;
   t->axes = axes_of(axes);
@@ -466,11 +472,17 @@ DimExpr *dim_new(ParseState *ps, DimExprKind kind, Span span) {
   return d;
 }
 
+static DimExpr *dim_error(ParseState *ps, Span span) {
+  DimExpr *d = dim_new(ps, DX_HOLE, span);
+  d->is_error = true;
+  return d;
+}
+
 static DimExpr *dim_check_depth(ParseState *ps, DimExpr *d) {
   if (d->depth <= PARSE_MAX_DEPTH)
     return d;
   parse_error_depth(ps, d->span);
-  return dim_new(ps, DX_HOLE, d->span);
+  return dim_error(ps, d->span);
 }
 
 DimExpr *dim_id(ParseState *ps, DimExprKind kind, Sym *id, Span span) {
@@ -509,7 +521,7 @@ Axes axes_of(const AxisVec *axes) {
 
 DimExpr *dim_call(ParseState *ps, Sym *id, AxisVec *axes, Span span) {
   if (!axes)
-    return dim_new(ps, DX_HOLE, span);
+    return dim_error(ps, span);
   DimExpr *d = dim_id(ps, DX_CALL, id, span);
   d->axes = axes_of(axes);
   raise_depth(&d->depth, axes_depth(&d->axes));
@@ -518,7 +530,7 @@ DimExpr *dim_call(ParseState *ps, Sym *id, AxisVec *axes, Span span) {
 
 DimExpr *dim_shape(ParseState *ps, AxisVec *axes, Span span) {
   if (!axes)
-    return dim_new(ps, DX_HOLE, span);
+    return dim_error(ps, span);
   DimExpr *d = dim_new(ps, DX_SHAPE, span);
   d->axes = axes_of(axes);
   raise_depth(&d->depth, axes_depth(&d->axes));

@@ -195,6 +195,8 @@ Pat *pat_record(ParseState *ps, PatFields *fields, Span span);
 Pat *pat_ascribe(ParseState *ps, Pat *pat, TypeExpr *type, Span span);
 
 TypeExpr *type_new(ParseState *ps, TypeExprKind kind, Span span);
+/* A hole in place of a type with a syntax error, which was reported. */
+TypeExpr *type_error(ParseState *ps, Span span);
 TypeExpr *type_name(ParseState *ps, Name name, Span span);
 TypeExpr *type_apply(ParseState *ps, TypeVec *args, TypeExpr *name, Span span);
 TypeExpr *type_axes(ParseState *ps, TypeExpr *type, AxisVec *axes, Span span);

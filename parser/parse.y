@@ -545,8 +545,8 @@ atype
   | "{" type_fields "}" { $$ = type_record(ps, $2, false, @$); }
   | "{" type_fields "," "..." "}" { $$ = type_record(ps, $2, true, @$); }
   | "_"                 { $$ = type_new(ps, TX_HOLE, @$); }
-  | "(" error ")"       { RESUME_AFTER(@$); $$ = type_new(ps, TX_HOLE, @$); }
-  | "{" error "}"       { RESUME_AFTER(@$); $$ = type_new(ps, TX_HOLE, @$); }
+  | "(" error ")"       { RESUME_AFTER(@$); $$ = type_error(ps, @$); }
+  | "{" error "}"       { RESUME_AFTER(@$); $$ = type_error(ps, @$); }
   ;
 
 types

@@ -64,6 +64,7 @@ struct DimExpr {
   const char *num; /* DX_NUM: decimal or hex digits, any length */
   DimExpr *arg[2]; /* DX_NEG, DX_BIN */
   Axes axes;       /* DX_CALL, DX_SHAPE */
+  bool is_error;   /* DX_HOLE: stands for a size with a syntax error */
   uint32_t depth;  /* depth of the tree, for the depth limit; in all nodes */
 };
 
@@ -140,7 +141,8 @@ struct TypeExpr {
   DimExpr *dim;      /* TX_LIFT */
   TypeField *fields; /* TX_RECORD */
   uint32_t field_count;
-  bool is_open; /* TX_RECORD: ends in ... */
+  bool is_open;  /* TX_RECORD: ends in ... */
+  bool is_error; /* TX_HOLE: stands for a type with a syntax error */
   uint32_t depth;
 };
 

@@ -24,13 +24,11 @@ static Scope *push_name(Checker *c, Sym *name) {
 
 /* ---- sizes ---- */
 
-/* Records a _.  Its size or type is reported at the end.  After a syntax error,
-   which was reported, a hole is longer. */
-static void note_typed_hole(Checker *c, Span span, Dim *dim, Type *type) {
-  TypedHole hole = {span, dim, type};
-  bool is_syntax_error = span.end - span.start > 1;
-  c->inference.meets_error |= is_syntax_error;
-  if (!is_syntax_error && !c->names.module->library)
+/* Records a hole.  Its size or type is reported at the end.  A syntax error was
+   reported. */
+static void note_hole(Checker *c, TypedHole hole, bool is_error) {
+  c->inference.meets_error |= is_error;
+  if (!is_error && !c->names.module->library)
     VEC_PUSH(c->arena, c->notes.typed_holes, hole);
 }
 
@@ -208,7 +206,7 @@ Dim *annot_dim(Checker *c, DimExpr *d, AnnotMode mode) {
     return r;
   case DX_HOLE:
     r = meta_dim(c, NULL, d->span);
-    note_typed_hole(c, d->span, r, NULL);
+    note_hole(c, (TypedHole){d->span, r, NULL}, d->is_error);
     return r;
   case DX_NEG:
     return dim_neg(c->dims, annot_dim(c, d->arg[0], mode));
@@ -813,7 +811,7 @@ Type *annot_type(Checker *c, TypeExpr *t, AnnotMode mode) {
   }
   case TX_HOLE:
     r = ty_meta(c);
-    note_typed_hole(c, t->span, NULL, r);
+    note_hole(c, (TypedHole){t->span, NULL, r}, t->is_error);
     return r;
   }
   if (r->tag != TY_VAR && !r->span.file)
