@@ -15,7 +15,7 @@ enum { CHUNK_FIRST = 256, CHUNK_MOST = 256 };
 #else
 enum { CHUNK_FIRST = 16 * 1024, CHUNK_MOST = 16 * 1024 * 1024 };
 #endif
-enum { ALIGN = ARENA_ALIGN, MIN_MAPPED_BYTES = 256 * 1024 };
+enum { ALIGN = ARENA_ALIGN, MIN_MAPPED_BYTES = 512 * 1024 };
 
 typedef struct ArenaChunk {
   struct ArenaChunk *next;
@@ -30,7 +30,8 @@ static bool is_mapped(size_t bytes) {
 
 /* The bytes of a chunk, including its header.  Large chunks are whole huge
    pages: the system clears one in a quarter of the time that it takes for as
-   many small pages. */
+   many small pages.  Arenas of less than half a MiB have none: the whole page
+   would be resident. */
 static size_t chunk_bytes(size_t wanted) {
   return is_mapped(wanted)
              ? (wanted + MEM_HUGE_PAGE_BYTES - 1) & ~(MEM_HUGE_PAGE_BYTES - 1)
@@ -93,11 +94,10 @@ void arena_reset(Arena *arena, size_t max_retained_bytes) {
 
 static void chunk_add(Arena *arena, size_t need) {
   size_t bytes = arena->next_bytes;
-  if (arena->next_bytes < CHUNK_MOST)
-    arena->next_bytes *= 2;
   if (bytes < sizeof(Chunk) + need)
     bytes = sizeof(Chunk) + need;
   bytes = chunk_bytes(bytes);
+  arena->next_bytes = bytes < CHUNK_MOST / 2 ? bytes * 2 : CHUNK_MOST;
   Chunk *chunk = is_mapped(bytes) ? mem_try_map(bytes) : mem_try_alloc(bytes);
   if (!chunk)
     trap_raise(FAIL_MEMORY);
