@@ -196,8 +196,9 @@ static Dtype widened_byte(const LoopNest *side, uint32_t at) {
 }
 
 /* True if the elements are bf16: a number of at most 8 bits of significand, or
- * the product of one of a scaled block and its scale.  (Products below 2^-133,
- * the least bf16, are rounded.) */
+ * the product of one of a scaled block and its scale.  Products of f4_e2m1 and
+ * a scale are exact in bf16.  Those of 8-bit floats and f8_e8m0 scales are
+ * rounded to multiples of 2^-133, the least bf16, if they are below 2^-126. */
 static bool is_bf16_operand(const LoopNest *side) {
   uint32_t value = side->outputs.at[0].value_op;
   const KernelOp *s = &side->ops.at[value], *read = cuda_widened_narrow(side);

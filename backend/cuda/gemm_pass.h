@@ -102,7 +102,9 @@ void gemm_pass_set_box(const GemmPass *t, bool b, TensorMap *map);
 /* ---- scaled_operand.c ---- */
 
 /* Finds 4-bit floats with scales of blocks in both operands, and records them
- * in t and in its shape. */
+ * in t and in its shape.  The instruction scales sums of products, not
+ * elements: if an element times its scale is beyond the range of f32, the
+ * result differs from that of the reference backend. */
 bool gemm_pass_find_scales(GemmPass *t);
 
 /* ---- operand_access.c ---- */
