@@ -239,8 +239,8 @@ static bool choose_schedule(GemmPass *t, const Kernel *k) {
   const GpuSpec *gpu = &t->gpu;
   t->shape.m = loop_axes_hint(loop, t->m_count, t->m);
   t->shape.n = loop_axes_hint(loop, t->n_count, t->n);
-  t->shape.k = loop_axes_hint(loop, t->k_count, t->k) /
-               (t->shape.scale_block ? GEMM_PACKED_TERMS : 1);
+  double terms = loop_axes_hint(loop, t->k_count, t->k);
+  t->shape.k = terms / gemm_terms_per_k(&t->shape);
   t->shape.batch = loop_axes_hint(loop, t->batch_count, t->batch);
   t->shape.epilogue_bytes = epilogue_bytes(k);
   t->shape.store_align_bytes = cuda_store_alignment(k, t->n[t->n_count - 1]);
@@ -248,15 +248,14 @@ static bool choose_schedule(GemmPass *t, const Kernel *k) {
   t->shape.no_split_k = !t->has_counters;
   t->shape.symbolic_tile_count = !has_known_tile_count(loop);
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
-         t->shape.k < INT32_MAX &&
-         gemm_choose(&t->shape, gpu, &t->s, &t->seconds);
+         terms < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &t->seconds);
 }
 
 /* Applies the fields that a user wrote for the kernel, or those of a rule.
  * Returns NULL, or why they are not used. */
 static const char *apply_fields(GemmPass *t, Arena *arena, const char *fields) {
   Buffer why = {.arena = arena};
-  double terms = t->shape.k * (t->shape.scale_block ? GEMM_PACKED_TERMS : 1);
+  double terms = t->shape.k * gemm_terms_per_k(&t->shape);
   ScheduleEntry *rule =
       fields ? NULL
              : schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->rule_dtype,
