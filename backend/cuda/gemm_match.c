@@ -256,14 +256,12 @@ static bool choose_schedule(GemmPass *t, const Kernel *k) {
 static const char *apply_fields(GemmPass *t, Arena *arena, const char *fields) {
   Buffer why = {.arena = arena};
   double terms = t->shape.k * gemm_terms_per_k(&t->shape);
-  ScheduleEntry *rule =
-      fields ? NULL
-             : schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->rule_dtype,
-                                       t->shape.m, t->shape.n, terms);
-  fields = rule ? rule_fields(rule, arena) : fields;
+  if (!fields)
+    t->rule = schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->rule_dtype,
+                                      t->shape.m, t->shape.n, terms);
+  fields = t->rule ? rule_fields(t->rule, arena) : fields;
   bool good = !fields || gemm_override(&t->shape, &t->gpu, fields, &t->s, &why);
   t->fields = fields;
-  schedule_entry_report(rule, good ? NULL : why.text);
   return good ? NULL : why.text;
 }
 
@@ -337,8 +335,9 @@ static GemmPass *match_any(Kernel *k, const CudaTarget *target,
   return wanted ? scaled : t;
 }
 
-GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
-                          const char *fields) {
+/* The matmul as a convolution by TMA, or as any other. */
+static GemmPass *match_image(Kernel *k, const CudaTarget *target,
+                             const char *fields) {
   LoopNest *loop = k->loops.at[0];
   int64_t channels =
       target->has_tensor_maps ? gemm_pass_conv_channels(loop) : 0;
@@ -350,6 +349,14 @@ GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
     loop_collapse_last_axes(k->arena, loop);
   }
   return match_any(k, target, fields);
+}
+
+GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
+                          const char *fields) {
+  GemmPass *t = match_image(k, target, fields);
+  if (t)
+    schedule_entry_report(t->rule, t->refusal);
+  return t;
 }
 
 /* True if the loop has both reduction results and elementwise results: such a

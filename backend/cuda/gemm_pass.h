@@ -52,8 +52,9 @@ typedef struct GemmPass {
   Im2colOperand im2col;
   ScaledOperand scaled_a, scaled_b; /* if shape.scale_block */
   double seconds;                   /* predicted */
-  const char *fields; /* that a user wrote, or of a rule; or NULL */
-  Dtype rule_dtype;   /* of the operands in rules */
+  const char *fields;         /* that a user wrote, or of a rule; or NULL */
+  Dtype rule_dtype;           /* of the operands in rules */
+  struct ScheduleEntry *rule; /* the rule; or NULL */
   /* Why the schedule that a user wrote is not used; or NULL. */
   const char *refusal;
 } GemmPass;
