@@ -49,6 +49,15 @@ done
 echo 'gemm * f4_e2m1 *x*x* {way=mma}' >schedules
 AXON_SCHEDULES=schedules products blocks 100 mma 2
 
+# The error for a rule is that of the kernel that would have scales.
+echo 'gemm * f4_e2m1 *x*x* {way=tcgen05 m=64}' >schedules
+FAKE_CAPABILITY=100 AXON_SCHEDULES=schedules on_gpu "$AXON" run blocks.axn \
+  >"$work/output" 2>&1
+grep -q '4-bit floats with scales need m=128' "$work/output" || {
+  fail 'the refusal of m=64'
+  tail -n 3 "$work/output"
+}
+
 # Epilogues: rows reduced to numbers, an activation.
 sed '/^val mx/,$d' blocks.axn >ends.axn
 cat >>ends.axn <<'END'

@@ -231,7 +231,7 @@ do print (f 70 67 72)
 do print (f 150 96 40)
 END
 # Products of 4-bit floats with scales: packed elements, negative scales, and
-# three stages of which two are in shared memory.
+# three steps of k, in two stages.
 echo 'gemm * * *x*x* {way=tcgen05 n=32 stages=2 store=shared raster=1}' \
   >"$work/schedules"
 four='fun elements n s = sort ~axis:0 (reshape [n, 544]

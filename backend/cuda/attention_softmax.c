@@ -194,8 +194,8 @@ static void put_add_scores(Buffer *out, const AttentionKernelSpec *t) {
 }
 
 /* With accumulators in tensor memory, a row keeps the maximum of earlier tiles
- * (`most`) until it has grown by more than a factor of 2^8 of the weights, so
- * that the accumulators are seldom rescaled (FlashAttention-4).  `top` is the
+ * (`most`) until the new maximum would make weights exceed 2^8, so that the
+ * accumulators are seldom rescaled (FlashAttention-4).  `top` is the
  * maximum.  The factor cancels in the quotient of accumulators and sum, and
  * attention_put_exact_maximum removes it from both. */
 static bool rescales_late(const AttentionKernelSpec *t) {

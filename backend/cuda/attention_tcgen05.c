@@ -10,8 +10,11 @@
  * The order of the products is that of the groups: while the weights of one
  * group are computed, tensor cores work for the other.  In step j, a group
  * multiplies the weights of step j - 1, and then computes the scores of step j
- * in their place.  The products of a thread are executed in order.  Each group
- * has three mbarriers:
+ * in their place.  The PTX manual (9.7.16.6.2) guarantees the order of a
+ * thread's products into the same accumulator.  That a product reads its left
+ * operand before the thread's next product overwrites it is an assumption,
+ * which the kernels of FlashAttention-4 make, too.  Each group has three
+ * mbarriers:
  * - `scores` completes when the scores of a step are there; the products of
  *   earlier steps are complete, too
  * - `weights` completes when all warps have stored their weights, and have

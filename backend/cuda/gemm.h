@@ -196,6 +196,9 @@ uint32_t gemm_tile_side(const GemmSchedule *s, bool b);
 /* The shared memory tile of an operand in one stage. */
 SmemTile gemm_operand_tile(const GemmShape *shape, const GemmSchedule *s,
                            bool b);
+/* Reduction terms that shapes and schedules count as one: those of an element
+ * in shared memory. */
+uint32_t gemm_terms_per_k(const GemmShape *shape);
 /* Depth of one instruction: reduction terms. */
 uint32_t gemm_instruction_k(const GemmShape *shape, const GemmSchedule *s);
 /* Blocks of a cluster; they have consecutive block indices. */

@@ -9,6 +9,10 @@ uint32_t gemm_element_bytes(const GemmShape *shape) {
   return dtype_info[shape->a.dtype].bytes;
 }
 
+uint32_t gemm_terms_per_k(const GemmShape *shape) {
+  return shape->scale_block ? GEMM_PACKED_TERMS : 1;
+}
+
 uint32_t gemm_instruction_k(const GemmShape *shape, const GemmSchedule *s) {
   return s->mma_kind == MMA_KIND_FMA ? 1 : 32 / gemm_element_bytes(shape);
 }

@@ -583,6 +583,14 @@ static void try_clusters(ScheduleSearch *c, GemmSchedule s) {
   }
 }
 
+/* True if shared memory has room for the stages, and tensor memory for their
+ * scales. */
+static bool stages_fit(const ScheduleSearch *c, const GemmSchedule *s) {
+  return gemm_shared_bytes(c->shape, s) <= c->gpu->block_shared_bytes &&
+         (!c->shape->scale_block ||
+          gemm_tmem_columns(c->shape, s) <= TENSOR_MEMORY_COLUMNS);
+}
+
 /* Tries the kinds of stores, each with as many stages as fit. */
 static void try_stores(ScheduleSearch *c, GemmSchedule s) {
   uint32_t rows = s.pingpong ? s.m : s.m / s.warps_m;
@@ -594,9 +602,9 @@ static void try_stores(ScheduleSearch *c, GemmSchedule s) {
     s.store = s.store_stages ? STORE_TMA : STORE_SHARED;
     if (s.store_stages && (!gemm_can_store_tma(c->shape) || !fits_unrolled))
       return;
-    for (s.stages = GEMM_MAX_WGMMA_STAGES; s.stages > 2; s.stages--)
-      if (gemm_shared_bytes(c->shape, &s) <= c->gpu->block_shared_bytes)
-        break;
+    s.stages = GEMM_MAX_WGMMA_STAGES;
+    while (s.stages > 2 && !stages_fit(c, &s))
+      s.stages--;
     try_clusters(c, s);
   }
 }
@@ -623,6 +631,13 @@ static void try_wgmma(ScheduleSearch *c) {
       }
 }
 
+/* Tries one accumulator, too, if scales need a part of tensor memory. */
+static void try_accumulators(ScheduleSearch *c, GemmSchedule s) {
+  for (s.accumulators = c->shape->scale_block ? 1 : 2; s.accumulators <= 2;
+       s.accumulators++)
+    try_stores(c, s);
+}
+
 /* Without pairs, which have not run on a GPU yet. */
 static void try_tcgen05(ScheduleSearch *c) {
   static const uint16_t widths[] = {32, 64, 96, 128, 192, 256};
@@ -631,7 +646,6 @@ static void try_tcgen05(ScheduleSearch *c) {
                     .k = 128 / gemm_element_bytes(c->shape),
                     .persistent = 1,
                     .warps_m = 1,
-                    .accumulators = 2,
                     .split = 1,
                     .raster = GEMM_RASTER_TILES,
                     .width_a = 128,
@@ -639,7 +653,7 @@ static void try_tcgen05(ScheduleSearch *c) {
   for (size_t n = 0; n < ARRAY_LEN(widths); n++)
     for (s.m = TCGEN05_M / 2; s.m <= TCGEN05_M; s.m *= 2) {
       s.n = widths[n];
-      try_stores(c, s);
+      try_accumulators(c, s);
     }
 }
 

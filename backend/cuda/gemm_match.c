@@ -196,8 +196,9 @@ static Dtype widened_byte(const LoopNest *side, uint32_t at) {
 }
 
 /* True if the elements are bf16: a number of at most 8 bits of significand, or
- * the product of one of a scaled block and its scale.  (Products below 2^-133,
- * the least bf16, are rounded.) */
+ * the product of one of a scaled block and its scale.  Products of f4_e2m1 and
+ * a scale are exact in bf16.  Those of 8-bit floats and f8_e8m0 scales are
+ * rounded to multiples of 2^-133, the least bf16, if they are below 2^-126. */
 static bool is_bf16_operand(const LoopNest *side) {
   uint32_t value = side->outputs.at[0].value_op;
   const KernelOp *s = &side->ops.at[value], *read = cuda_widened_narrow(side);
@@ -238,8 +239,8 @@ static bool choose_schedule(GemmPass *t, const Kernel *k) {
   const GpuSpec *gpu = &t->gpu;
   t->shape.m = loop_axes_hint(loop, t->m_count, t->m);
   t->shape.n = loop_axes_hint(loop, t->n_count, t->n);
-  t->shape.k = loop_axes_hint(loop, t->k_count, t->k) /
-               (t->shape.scale_block ? GEMM_PACKED_TERMS : 1);
+  double terms = loop_axes_hint(loop, t->k_count, t->k);
+  t->shape.k = terms / gemm_terms_per_k(&t->shape);
   t->shape.batch = loop_axes_hint(loop, t->batch_count, t->batch);
   t->shape.epilogue_bytes = epilogue_bytes(k);
   t->shape.store_align_bytes = cuda_store_alignment(k, t->n[t->n_count - 1]);
@@ -247,23 +248,20 @@ static bool choose_schedule(GemmPass *t, const Kernel *k) {
   t->shape.no_split_k = !t->has_counters;
   t->shape.symbolic_tile_count = !has_known_tile_count(loop);
   return t->shape.m * t->shape.batch < INT32_MAX && t->shape.n < INT32_MAX &&
-         t->shape.k < INT32_MAX &&
-         gemm_choose(&t->shape, gpu, &t->s, &t->seconds);
+         terms < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &t->seconds);
 }
 
 /* Applies the fields that a user wrote for the kernel, or those of a rule.
  * Returns NULL, or why they are not used. */
 static const char *apply_fields(GemmPass *t, Arena *arena, const char *fields) {
   Buffer why = {.arena = arena};
-  double terms = t->shape.k * (t->shape.scale_block ? GEMM_PACKED_TERMS : 1);
-  ScheduleEntry *rule =
-      fields ? NULL
-             : schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->rule_dtype,
-                                       t->shape.m, t->shape.n, terms);
-  fields = rule ? rule_fields(rule, arena) : fields;
+  double terms = t->shape.k * gemm_terms_per_k(&t->shape);
+  if (!fields)
+    t->rule = schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->rule_dtype,
+                                      t->shape.m, t->shape.n, terms);
+  fields = t->rule ? rule_fields(t->rule, arena) : fields;
   bool good = !fields || gemm_override(&t->shape, &t->gpu, fields, &t->s, &why);
   t->fields = fields;
-  schedule_entry_report(rule, good ? NULL : why.text);
   return good ? NULL : why.text;
 }
 
@@ -337,8 +335,9 @@ static GemmPass *match_any(Kernel *k, const CudaTarget *target,
   return wanted ? scaled : t;
 }
 
-GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
-                          const char *fields) {
+/* The matmul as a convolution by TMA, or as any other. */
+static GemmPass *match_image(Kernel *k, const CudaTarget *target,
+                             const char *fields) {
   LoopNest *loop = k->loops.at[0];
   int64_t channels =
       target->has_tensor_maps ? gemm_pass_conv_channels(loop) : 0;
@@ -350,6 +349,14 @@ GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
     loop_collapse_last_axes(k->arena, loop);
   }
   return match_any(k, target, fields);
+}
+
+GemmPass *gemm_pass_match(Kernel *k, const CudaTarget *target,
+                          const char *fields) {
+  GemmPass *t = match_image(k, target, fields);
+  if (t)
+    schedule_entry_report(t->rule, t->refusal);
+  return t;
 }
 
 /* True if the loop has both reduction results and elementwise results: such a

@@ -170,7 +170,7 @@ static void set_grid(CudaWriter *w, const GemmPass *t, GemmKernelSpec *g) {
     bool taps = t->shape.inner_k > 0;
     parts = emit_extent_ceil_div(
         e, axis_count(w, taps ? 1 : t->k_count, taps ? last : t->k),
-        s->k * (t->shape.scale_block ? GEMM_PACKED_TERMS : 1));
+        s->k * gemm_terms_per_k(&t->shape));
     if (taps)
       parts = emit_extent_mul(e, parts, axis_count(w, t->k_count - 1, t->k));
     parts = extent_max(w->k->graph, parts, 1);

@@ -52,8 +52,9 @@ typedef struct GemmPass {
   Im2colOperand im2col;
   ScaledOperand scaled_a, scaled_b; /* if shape.scale_block */
   double seconds;                   /* predicted */
-  const char *fields; /* that a user wrote, or of a rule; or NULL */
-  Dtype rule_dtype;   /* of the operands in rules */
+  const char *fields;         /* that a user wrote, or of a rule; or NULL */
+  Dtype rule_dtype;           /* of the operands in rules */
+  struct ScheduleEntry *rule; /* the rule; or NULL */
   /* Why the schedule that a user wrote is not used; or NULL. */
   const char *refusal;
 } GemmPass;
@@ -102,7 +103,9 @@ void gemm_pass_set_box(const GemmPass *t, bool b, TensorMap *map);
 /* ---- scaled_operand.c ---- */
 
 /* Finds 4-bit floats with scales of blocks in both operands, and records them
- * in t and in its shape. */
+ * in t and in its shape.  The instruction scales sums of products, not
+ * elements: if an element times its scale is beyond the range of f32, the
+ * result differs from that of the reference backend. */
 bool gemm_pass_find_scales(GemmPass *t);
 
 /* ---- operand_access.c ---- */

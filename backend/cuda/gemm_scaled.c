@@ -1,4 +1,5 @@
-/* 4-bit floats with scales of blocks, for tcgen05 with .block_scale.
+/* 4-bit floats with scales of blocks (PTX: scale factors, SFA and SFB), for
+ * tcgen05 with .block_scale.
  *
  * Four warps fill the stages.  They pack pairs of elements into bytes, as the
  * instruction needs them, and collect the scales.  In memory an element has a
@@ -187,8 +188,8 @@ static void put_scale_copies(Buffer *out, const GemmKernelSpec *t,
 }
 
 /* PTX ISA 9.7.16, "Instruction descriptor" for .kind::mxf4 and .kind::mxf4nvf4:
- * two types E2M1, columns, type of the scales, rows; the bytes of the first
- * scales in each column. */
+ * two types E2M1, columns, type of the scales, rows; the scale factor data IDs
+ * (SFA_ID, SFB_ID): the byte of the first scale in a column. */
 static uint32_t scaled_instruction(const GemmKernelSpec *t, uint32_t byte) {
   uint32_t e2m1 = 1, is_mx = t->shape->scale_block != NV_BLOCK;
   return byte << 4 | e2m1 << 7 | e2m1 << 10 | t->schedule->n >> 3 << 17 |

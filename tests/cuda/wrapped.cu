@@ -57,7 +57,8 @@ KERNEL(converted) {
   a.out[2048 + T] = (float)ax_f32_to_f4_e2m1(v);
   a.out[2176 + T] = (float)ax_f32_to_f8_e8m0(v);
   a.out[2304 + T] = (float)ax_pack_f4_e2m1(
-      make_uint2(0xf000000u | (unsigned)T % 16, (unsigned)T / 16 << 8));
+      make_uint2(0x5f6070a0u | (unsigned)T % 16,
+                 0x9000b0c0u | (unsigned)T / 16 << 8));
 }
 
 /* ---- matrices of a warp ---- */

@@ -278,6 +278,7 @@ static void test_tcgen05(void **state) {
   assert_true(s.mma_kind == MMA_KIND_TCGEN05 && s.persistent && s.m == 256 &&
               s.n == 128 && s.store == STORE_TMA);
   assert_int_equal(attention_tmem_columns(&shape, &s), 512);
+  assert_int_equal(gemm_threads(&s), 128 * (1 + s.warps_m));
   to = s;
   assert_true(
       attention_override(&shape, &gpu, "m=128 warps_m=1 n=64", &to, &why));

@@ -368,6 +368,22 @@ static void test_chosen_tensor(void **state) {
   }
 }
 
+/* Scales need columns of tensor memory, so that wide tiles have fewer stages,
+ * or one accumulator. */
+static void test_chosen_scales(void **state) {
+  (void)state;
+  GemmCase c = {.in = DT_F4_E2M1, .sum = DT_F32, .out = DT_BF16, .align = 16};
+  GemmShape shape = gemm_case_shape(&c, 8192, 8192, 4096, 1);
+  GpuSpec gpu;
+  GemmSchedule s;
+  double seconds;
+  shape.a.computed = shape.b.computed = true;
+  shape.scale_block = 16;
+  assert_true(gpu_spec("sm_100a", &gpu));
+  assert_true(gemm_choose(&shape, &gpu, &s, &seconds));
+  assert_true(s.mma_kind == MMA_KIND_TCGEN05 && s.m == 128 && s.n >= 192);
+}
+
 /* With a symbolic number of tiles, warpgroups share the remaining tiles
  * (Stream-K). */
 static void test_chosen_open(void **state) {
@@ -507,6 +523,7 @@ int main(void) {
       cmocka_unit_test(test_operands_refused),
       cmocka_unit_test(test_change_tensor),
       cmocka_unit_test(test_chosen_tensor),
+      cmocka_unit_test(test_chosen_scales),
       cmocka_unit_test(test_chosen_open),
       cmocka_unit_test(test_chosen_group),
       cmocka_unit_test(test_compile),

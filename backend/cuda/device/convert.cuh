@@ -109,9 +109,10 @@ AX_DEVICE unsigned char ax_f32_to_f4_e2m1(float x) {
 }
 
 //@ ax_pack_f4_e2m1
-/* Eight 4-bit floats, one in each byte, as 32 bits. */
+/* Eight 4-bit floats, one in the low half of each byte, as 32 bits. */
 AX_DEVICE unsigned ax_pack_f4_e2m1(uint2 codes) {
-  const unsigned low = codes.x | codes.x >> 4, high = codes.y | codes.y >> 4;
+  const unsigned x = codes.x & 0x0f0f0f0fu, y = codes.y & 0x0f0f0f0fu;
+  const unsigned low = x | x >> 4, high = y | y >> 4;
   return (low & 0xffu) | (low >> 8 & 0xff00u) | (high & 0xffu) << 16 |
          (high << 8 & 0xff000000u);
 }

@@ -29,8 +29,9 @@ AX_DEVICE void ax_tmem_free(unsigned address, unsigned columns) {
 }
 
 //@ ax_tmem_pair_alloc ax_tmem_pair_permit ax_tmem_pair_free
-/* The same by a warp of each block of a pair: the blocks of a cluster whose
- * ranks differ in the last bit.  The columns are the same in both. */
+/* 9.7.16, tcgen05.alloc and others with .cta_group::2: issued by a warp of each
+ * block of a pair, the blocks of a cluster whose ranks differ in the last bit.
+ * The columns are the same in both. */
 AX_TCGEN05_CHECK
 AX_DEVICE void ax_tmem_pair_alloc(unsigned to, unsigned columns) {
   asm volatile(
@@ -98,10 +99,27 @@ AX_TCGEN05_MMA(f16, "f16")
 AX_TCGEN05_MMA(tf32, "tf32")
 AX_TCGEN05_MMA(f8, "f8f6f4")
 
+//@ ax_tcgen05_mma_f16_ta
+/* 9.7.16, tcgen05.mma.kind::f16 with A in tensor memory at `a`: lane i has row
+ * i, and a column two neighbouring elements of each row. */
+AX_TCGEN05_CHECK
+AX_DEVICE void ax_tcgen05_mma_f16_ta(unsigned d, unsigned a,
+                                     unsigned long long b,
+                                     unsigned instruction, bool add) {
+  asm volatile("{\n"
+               ".reg .pred p;\n"
+               "setp.ne.b32 p, %4, 0;\n"
+               "tcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n"
+               "}" ::"r"(d),
+               "r"(a), "l"(b), "r"(instruction), "r"((unsigned)add)
+               : "memory");
+}
+
 //@ ax_tcgen05_mma_mxf4 ax_tcgen05_mma_nvf4
-/* 9.7.16, tcgen05.mma with .block_scale: the same, with pairs of 4-bit floats
- * in bytes.  Each has the scale of its block of 32 or 16 terms.  scales_a,
- * scales_b: addresses of scales in tensor memory.  mxf4: powers of two,
+/* 9.7.16, tcgen05.mma with .block_scale: d = a * b, or d += a * b, with pairs
+ * of 4-bit floats in bytes.  a, b: descriptors.  Each float is multiplied by
+ * the scale factor of its block of 32 or 16 terms.  scales_a, scales_b:
+ * addresses of the scale factors in tensor memory.  mxf4: powers of two,
  * f8_e8m0; nvf4: f8_e4m3 without sign. */
 AX_TCGEN05_CHECK
 #define AX_TCGEN05_SCALED_MMA(NAME, KIND, SIZE)                           \
@@ -135,26 +153,10 @@ AX_DEVICE void ax_tcgen05_copy_scales(unsigned to, unsigned long long from) {
                : "memory");
 }
 
-//@ ax_tcgen05_mma_f16_ta
-/* The same with A in tensor memory at `a`: lane i has row i, and a column two
- * neighbouring elements of each row. */
-AX_TCGEN05_CHECK
-AX_DEVICE void ax_tcgen05_mma_f16_ta(unsigned d, unsigned a,
-                                     unsigned long long b,
-                                     unsigned instruction, bool add) {
-  asm volatile("{\n"
-               ".reg .pred p;\n"
-               "setp.ne.b32 p, %4, 0;\n"
-               "tcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n"
-               "}" ::"r"(d),
-               "r"(a), "l"(b), "r"(instruction), "r"((unsigned)add)
-               : "memory");
-}
-
 //@ ax_tcgen05_pair_mma_f16 ax_tcgen05_pair_mma_tf32 ax_tcgen05_pair_mma_f8
-/* The same for a pair, issued by a thread of its first block.  Each block has
- * half of the rows of a and d, and half of the columns of b, at the same
- * addresses. */
+/* 9.7.16, tcgen05.mma.cta_group::2 with A in shared memory: a product of a pair
+ * of blocks, issued by a thread of the first one.  Each block has half of the
+ * rows of a and d, and half of the columns of b, at the same addresses. */
 AX_TCGEN05_CHECK
 #define AX_TCGEN05_PAIR_MMA(NAME, KIND)                                   \
   AX_DEVICE void ax_tcgen05_pair_mma_##NAME(                              \
@@ -174,7 +176,9 @@ AX_TCGEN05_PAIR_MMA(tf32, "tf32")
 AX_TCGEN05_PAIR_MMA(f8, "f8f6f4")
 
 //@ ax_tcgen05_pair_commit
-/* As ax_tcgen05_commit_cast, for the products of a pair. */
+/* 9.7.16, tcgen05.commit.cta_group::2: one arrival at the mbarrier at the same
+ * offset of each block whose bit is set in `blocks`, once the products of the
+ * pair that this thread has issued are complete. */
 AX_TCGEN05_CHECK
 AX_DEVICE void ax_tcgen05_pair_commit(unsigned bar, unsigned blocks) {
   asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one"

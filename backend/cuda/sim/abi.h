@@ -54,8 +54,8 @@ typedef enum AxOp {
   AX_TCGEN05_FENCE, /* n0: after the barrier, not before it */
   /* n0: kind (AxKind), n1: address of d, n2, n3: descriptors, n4: instruction
    * descriptor, n5: add, n6: of a pair of blocks, n7: with scales, the address
-   * of those of a, and of those of b << 32; without, n2 is the address of A in
-   * tensor memory */
+   * of those of a, and of those of b << 32; without scales, 1: n2 is the
+   * address of A in tensor memory, not a descriptor */
   AX_TCGEN05_MMA,
   AX_TCGEN05_COPY,   /* n0: address in tensor memory, n1: descriptor */
   AX_TCGEN05_COMMIT, /* n0: mbarrier, n1: block mask or 0, n2: of a pair */

@@ -570,7 +570,7 @@ AX_SIM uint8_t ax_f32_to_f4_e2m1(float x) {
 AX_SIM unsigned ax_pack_f4_e2m1(uint2 codes) {
   unsigned to = 0;
   for (int i = 0; i < 8; i++) {
-    const unsigned code = (i < 4 ? codes.x : codes.y) >> i % 4 * 8 & 0xff;
+    const unsigned code = (i < 4 ? codes.x : codes.y) >> i % 4 * 8 & 0xf;
     to |= code << 4 * i;
   }
   return to;

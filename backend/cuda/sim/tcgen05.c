@@ -4,8 +4,10 @@
  * columns.  Warp w accesses lanes 32 * (w % 4) to 32 * (w % 4) + 31.
  *
  * The products of a thread are executed in order, and copies of scales before
- * the products that follow them.  A copy must not overwrite scales of a product
- * that may not be complete.  A commit arrives at an mbarrier when the products
+ * the products that follow them.  The PTX manual (9.7.16.6.2) guarantees the
+ * order of products only if they have the same accumulator and shape; that of
+ * others is an assumption.  A copy must not overwrite scales of a product that
+ * may not be complete.  A commit arrives at an mbarrier when the products
  * before it are complete.
  *
  * With pairs, the blocks of a cluster whose ranks differ in the last bit work
@@ -135,8 +137,8 @@ static bool check_allocated(SimRun *r, const TmemAccess *a, uint32_t column) {
   return true;
 }
 
-/* All reads must be ordered before a write.  The products of a thread are
- * executed in order, but copies may overtake the products before them. */
+/* All reads must be ordered before a write.  A product is assumed to follow the
+ * earlier products of its thread, but copies may overtake them. */
 static bool check_reads(SimRun *r, const TmemAccess *a, uint32_t lane,
                         uint32_t column, const TmemCell *c) {
   for (uint32_t j = 0; j < SIM_MAX_READERS; j++)
