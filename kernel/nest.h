@@ -198,7 +198,7 @@ typedef struct NestStep {
   uint32_t piece_count;
   NestPiece pieces[MAX_NEST_LOOPS]; /* the loops that it names */
   int64_t number;                   /* TILE: iterations; PACK: NestOperand */
-  NestTail tail;                    /* TILE, BIND */
+  NestTail tail;                    /* TILE, LANES */
   bool is_argument;                 /* TILE: the number is an argument */
 } NestStep;
 

@@ -50,7 +50,7 @@ largest() { sort -n "$work/$1.log" | tail -1; }
 run alone AXON_OPTIMIZE=always
 [ "$(largest alone)" = 1 ] || fail 'optimized kernels are in a batch'
 for name in batched fails killed slow; do
-  run "$name" AXON_CC_SECONDS=8
+  run "$name" AXON_CC_SECONDS=4
   cmp "$work/alone.out" "$work/$name.out" || fail "$name: the bits differ"
   [ "$(largest "$name")" -ge 3 ] || fail "$name: no batch"
 done

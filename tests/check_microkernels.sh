@@ -108,7 +108,7 @@ grep -qF 'a"b\n.axn:5: error' out || fail "a file with quotes: $(cat out)"
 
 # ---- names ----
 # Names of generated code are free for the micro-kernel, but not in its text.
-for name in kernel tile0 edge0 memcpy; do
+for name in kernel tile0 edge0 rolled0 memcpy; do
   program "$(loop)" | sed "s/\btile\b/$name/g" >named.axn
   "$AXON" named.axn >got 2>&1
   cmp -s expected got || fail "kernel $name: $(head -5 got)"

@@ -3,13 +3,12 @@
  * file scope is compiled alone. */
 #include "backend/cpu/compile_batch.h"
 
+#include "backend/cpu/compile_process.h"
 #include "support/c_identifier.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char head[] = "#define W ";
 
 enum { MAX_DEPTH = 64 };
 
@@ -18,13 +17,23 @@ typedef struct Name {
   int len;
 } Name;
 
+typedef struct Scope {
+  int braces, parentheses;
+  Name callee;         /* a name before a parenthesis at file scope */
+  bool has_parameters; /* the last item at file scope was a closing one */
+} Scope;
+
+typedef struct Condition {
+  Scope begin;
+  Scope end; /* of each branch; until #else: begin */
+} Condition;
+
 /* Reads the items at file scope. */
 typedef struct Scanner {
   const char *at, *end;
-  int braces, parentheses, conditions;
-  int saved[MAX_DEPTH]; /* braces at the begin of each #if */
-  Name callee;          /* a name before a parenthesis at file scope */
-  bool has_parameters;  /* the last item at file scope was a closing one */
+  Scope scope;
+  int condition_count;
+  Condition conditions[MAX_DEPTH]; /* that enclose the place, outermost first */
   bool is_unknown;
 } Scanner;
 
@@ -52,18 +61,43 @@ static void skip_blanks(Scanner *s) {
     s->at++;
 }
 
-/* Both branches of a condition leave the same braces open. */
+static void begin_condition(Scanner *s) {
+  if (s->condition_count >= MAX_DEPTH)
+    s->is_unknown = true;
+  else
+    s->conditions[s->condition_count++] = (Condition){s->scope, s->scope};
+}
+
+static void begin_else(Scanner *s) {
+  if (!s->condition_count) {
+    s->is_unknown = true;
+    return;
+  }
+  Condition *c = &s->conditions[s->condition_count - 1];
+  c->end = s->scope;
+  s->scope = c->begin;
+}
+
+/* Both branches must leave the same braces and parentheses open. */
+static void end_condition(Scanner *s) {
+  if (!s->condition_count) {
+    s->is_unknown = true;
+    return;
+  }
+  const Scope *end = &s->conditions[--s->condition_count].end;
+  s->is_unknown |= end->braces != s->scope.braces ||
+                   end->parentheses != s->scope.parentheses;
+}
+
 static Item read_directive(Scanner *s, Name *name) {
   s->at++;
   Name directive = read_name(s);
   if (name_is(directive, "ifdef") || name_is(directive, "ifndef")) {
-    if (s->conditions < MAX_DEPTH)
-      s->saved[s->conditions] = s->braces;
-    s->is_unknown |= s->conditions++ >= MAX_DEPTH;
-  } else if (name_is(directive, "else") && s->conditions > 0) {
-    s->braces = s->saved[s->conditions - 1];
-  } else if (name_is(directive, "endif") && s->conditions > 0) {
-    s->conditions--;
+    begin_condition(s);
+  } else if (name_is(directive, "else")) {
+    begin_else(s);
+  } else if (name_is(directive, "endif")) {
+    end_condition(s);
   } else if (name_is(directive, "define")) {
     skip_blanks(s);
     *name = read_name(s);
@@ -77,7 +111,7 @@ static Item read_directive(Scanner *s, Name *name) {
 }
 
 static bool is_file_scope(const Scanner *s) {
-  return s->braces == 0 && s->parentheses == 0;
+  return s->scope.braces == 0 && s->scope.parentheses == 0;
 }
 
 static void read_identifier(Scanner *s) {
@@ -86,24 +120,24 @@ static void read_identifier(Scanner *s) {
     return;
   skip_blanks(s);
   if (s->at < s->end && *s->at == '(')
-    s->callee = name;
-  s->has_parameters = false;
+    s->scope.callee = name;
+  s->scope.has_parameters = false;
 }
 
 static Item read_mark(Scanner *s, Name *name) {
   char c = *s->at++;
-  if (c == '{' && s->braces++ == 0) {
-    s->is_unknown |= !s->has_parameters;
-    *name = s->callee;
-    return s->has_parameters ? ITEM_FUNCTION : ITEM_END;
+  if (c == '{' && s->scope.braces++ == 0) {
+    s->is_unknown |= !s->scope.has_parameters;
+    *name = s->scope.callee;
+    return s->scope.has_parameters ? ITEM_FUNCTION : ITEM_END;
   }
-  s->braces -= c == '}';
-  s->parentheses += (c == '(') - (c == ')');
+  s->scope.braces -= c == '}';
+  s->scope.parentheses += (c == '(') - (c == ')');
   if (is_file_scope(s)) {
-    s->has_parameters = c == ')';
+    s->scope.has_parameters = c == ')';
     s->is_unknown |= c == '=' || c == ';';
   }
-  s->is_unknown |= c == '"' || c == '\'' || c == '\\' || s->braces < 0;
+  s->is_unknown |= c == '"' || c == '\'' || c == '\\' || s->scope.braces < 0;
   return ITEM_END;
 }
 
@@ -126,18 +160,20 @@ static Item next_item(Scanner *s, Name *name) {
 }
 
 static Scanner scanner_new(const char *source, size_t len) {
-  const char *line = memchr(source, '\n', len);
-  return (Scanner){.at = line ? line + 1 : source + len, .end = source + len};
+  return (Scanner){.at = source + compile_process_head_len(source, len),
+                   .end = source + len};
 }
 
 bool compile_batch_accepts(const char *source, size_t len) {
-  if (strncmp(source, head, strlen(head)) != 0)
-    return false;
   Scanner s = scanner_new(source, len);
+  if (s.at == source)
+    return false;
+  bool has_kernel = false;
   Name name;
-  while (next_item(&s, &name) != ITEM_END)
-    ;
-  return !s.is_unknown && s.braces == 0;
+  for (Item item; (item = next_item(&s, &name)) != ITEM_END;)
+    has_kernel |= item == ITEM_FUNCTION && name_is(name, "kernel");
+  return has_kernel && !s.is_unknown && is_file_scope(&s) &&
+         s.condition_count == 0;
 }
 
 bool compile_batch_matches(const char *x, const char *y) {

@@ -1,6 +1,6 @@
 /* backend/cpu: several kernel sources as one, for one process of the C
- * compiler.  Starting it and compiling the prelude take it a third of the time
- * of a quick object. */
+ * compiler.  A third of the time of a quick compilation is the start of the
+ * compiler and the prelude. */
 #ifndef AXON_CPU_COMPILE_BATCH_H
 #define AXON_CPU_COMPILE_BATCH_H
 
@@ -12,7 +12,8 @@
 enum { BATCH_SUFFIX_BYTES = 20 };
 
 /* Returns true if a source may be a part of a batch: it begins with the number
- * of lanes, and all that it defines are functions and macros. */
+ * of lanes, and all that it defines are functions, among them `kernel`, and
+ * macros. */
 bool compile_batch_accepts(const char *source, size_t len);
 /* Returns true if both sources have the same number of lanes. */
 bool compile_batch_matches(const char *x, const char *y);

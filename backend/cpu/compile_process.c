@@ -53,15 +53,21 @@ static bool write_all(int file, const char *source, size_t len) {
   return true;
 }
 
-/* The source begins with `#define W`, the number of lanes.  The part of the
- * prelude that it uses is inserted after this line. */
-static bool write_with_prelude(int file, const char *source, size_t len) {
-  static const char first[] = "#define W ";
+static const char head_text[] = "#define W ";
+
+size_t compile_process_head_len(const char *source, size_t len) {
   const char *line = memchr(source, '\n', len);
-  if (!line || strncmp(source, first, strlen(first)) != 0)
+  return line && strncmp(source, head_text, strlen(head_text)) == 0
+             ? (size_t)(line + 1 - source)
+             : 0;
+}
+
+/* The part of the prelude that the source uses is inserted after its head. */
+static bool write_with_prelude(int file, const char *source, size_t len) {
+  size_t head = compile_process_head_len(source, len);
+  if (!head)
     return write_all(file, source, len);
-  size_t head = (size_t)(line + 1 - source);
-  uint32_t width = (uint32_t)strtoul(source + strlen(first), NULL, 10);
+  uint32_t width = (uint32_t)strtoul(source + strlen(head_text), NULL, 10);
   Buffer prelude = {0};
   bool succeeded =
       cpu_prelude_write(&prelude, width, source + head, len - head) &&

@@ -6,6 +6,10 @@
 
 typedef struct CompileProcess CompileProcess;
 
+/* Length of the first line of a source if it is `#define W`, the number of
+ * lanes: the prelude follows it.  Otherwise 0. */
+size_t compile_process_head_len(const char *source, size_t len);
+
 /* Starts the compiler.  Returns NULL and a reason if there is no writable
  * folder, no memory or no process. */
 CompileProcess *compile_process_start(const Toolchain *tools,

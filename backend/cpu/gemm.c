@@ -194,7 +194,8 @@ static void emit_micro_kernel_head(Emitter *e, const GemmTiling *t,
                 gemm_element_type(t->accumulator_dtype), last);
 }
 
-/* The same tile in quick objects, which do not prefetch. */
+/* The same tile in quick objects.  Those that call the rolled tile do not
+ * prefetch. */
 static void emit_quick_variant(Emitter *e, const GemmTiling *t,
                                uint32_t loop_index, const TileVariant *variant,
                                Buffer *out) {
@@ -496,7 +497,7 @@ static void emit_mn_ranges(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   if (tile || t->hoists_packing)
     buffer_printf(out, "const int64_t n0 = %s, n1 = %s;\n",
                   code->begin[t->n_axis], code->end[t->n_axis]);
-  if (!is_trimmed)
+  if (!is_trimmed || tile)
     return;
   /* whole panels */
   buffer_printf(out,

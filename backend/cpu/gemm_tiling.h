@@ -124,8 +124,8 @@ struct Nest *gemm_test_nest(const Kernel *k, LoopNest *loop, uint32_t axis,
 /* ---- gemm_nest.c ---- */
 
 /* Chooses the loops around the register tile of a matmul or of a direct
- * convolution. has_epilogue: other
- * loop nests run on its results.  Returns NULL if a step is refused. */
+ * convolution.  has_epilogue: other loop nests run on its results.  Returns
+ * NULL if a step is refused. */
 struct Nest *gemm_nest_choose(const Kernel *k, const Schedule *s,
                               const GemmTiling *t, const LoopNest *loop,
                               bool has_epilogue);

@@ -58,7 +58,8 @@ struct JitObject {
   size_t source_len;
   CompileProcess *process; /* if RUNNING */
   JitObject *batch_next;   /* RUNNING, BATCHED: of the same process */
-  bool compiles_alone;     /* a batch with it failed */
+  bool may_join;           /* a batch; false if one with it failed */
+  bool is_batched;         /* the object is that of a batch */
   double
       seconds; /* RUNNING: start time; afterwards the time of the compilation */
   JitObject *bucket_next;           /* next in its bucket */
@@ -165,9 +166,34 @@ static void list_append(JitObject *o) {
   o->list_next = NULL;
 }
 
+static void *find_suffixed(const JitObject *o, const char *name) {
+  char suffix[BATCH_SUFFIX_BYTES], full[64];
+  compile_batch_suffix(suffix, o->key.word[0]);
+  snprintf(full, sizeof full, "%s%s", name, suffix);
+  return dlsym(o->dl_handle, full);
+}
+
+/* In the object of a batch, functions have a suffix. */
+static void *find_symbol(const JitObject *o, const char *name) {
+  if (!o->dl_handle)
+    return NULL;
+  void *found = find_suffixed(o, name);
+  return found ? found : dlsym(o->dl_handle, name);
+}
+
 static bool dl_load(JitObject *o, const char *path) {
   o->dl_handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   return o->dl_handle != NULL;
+}
+
+/* Closes the library of a batch that lacks the kernel of this object, and
+ * returns false. */
+static bool check_kernel(JitObject *o) {
+  if (!o->is_batched || find_suffixed(o, "kernel"))
+    return true;
+  dlclose(o->dl_handle);
+  o->dl_handle = NULL;
+  return false;
 }
 
 /* Loads the file that was verified, whatever its path refers to now.  The
@@ -189,7 +215,7 @@ static bool load_artifact(JitObject *o) {
   Artifact found;
   if (!artifact_lookup(&artifact_kind, o->key, &found))
     return false;
-  bool succeeded = load_file(o, found.fd);
+  bool succeeded = load_file(o, found.fd) && check_kernel(o);
   artifact_close(&found);
   if (!succeeded && access("/proc/self/fd", X_OK) == 0)
     artifact_delete(&found);
@@ -210,6 +236,8 @@ static void enqueue(JitObject *o) {
   if (o->state != JIT_DEFERRED)
     return;
   o->state = JIT_WAITING;
+  o->may_join = o->level == COMPILE_QUICK &&
+                compile_batch_accepts(o->source, o->source_len);
   list_append(o);
 }
 
@@ -224,8 +252,9 @@ static void fail_object(JitObject *o, const char *reason) {
 
 /* ---- batches ---- */
 
-/* Sources of quick objects that wait are compiled by few processes, at least as
- * many as may run at a time. */
+/* The number of sources for one process: the quick objects that wait are
+ * divided among as many processes as may run at a time, and MAX_BATCH_KERNELS
+ * is the most. */
 static uint32_t batch_size(void) {
   int64_t waiting = 0;
   for (const JitObject *o = jit_objects.pending; o; o = o->list_next)
@@ -235,20 +264,16 @@ static uint32_t batch_size(void) {
                                                    : MAX_BATCH_KERNELS);
 }
 
-static bool may_join(const JitObject *o) {
-  return o->level == COMPILE_QUICK && !o->compiles_alone &&
-         compile_batch_accepts(o->source, o->source_len);
-}
-
 /* Adds objects that wait to the batch of the first one. */
 static void gather_batch(JitObject *first) {
-  uint32_t left = may_join(first) ? batch_size() : 1;
+  uint32_t left = first->may_join ? batch_size() : 1;
   JitObject **end = &first->batch_next;
   for (JitObject *o = jit_objects.pending; o && left > 1; o = o->list_next) {
-    if (o == first || o->state != JIT_WAITING || !may_join(o) ||
+    if (o == first || o->state != JIT_WAITING || !o->may_join ||
         !compile_batch_matches(first->source, o->source))
       continue;
     o->state = JIT_BATCHED;
+    o->is_batched = first->is_batched = true;
     *end = o;
     end = &o->batch_next;
     left--;
@@ -259,11 +284,13 @@ static void gather_batch(JitObject *first) {
 static void dissolve_batch(JitObject *first, bool compiles_alone) {
   JitObject *next = first->batch_next;
   first->batch_next = NULL;
+  first->is_batched = false;
   for (JitObject *o = next; o; o = next) {
     next = o->batch_next;
     o->batch_next = NULL;
+    o->is_batched = false;
     o->state = JIT_WAITING;
-    o->compiles_alone |= compiles_alone;
+    o->may_join &= !compiles_alone;
   }
 }
 
@@ -293,28 +320,32 @@ static void start_compile(JitObject *o) {
   o->seconds = clock_seconds();
   gather_batch(o);
   start_process(o, &reason);
+  if (!o->process && o->batch_next) {
+    dissolve_batch(o, true);
+    start_process(o, &reason);
+  }
   if (o->process) {
     o->state = JIT_RUNNING;
     jit_objects.running[o->level]++;
     return;
   }
-  dissolve_batch(o, true);
   fail_object(o, reason);
   finish_object(o, JIT_FAILED);
 }
 
 /* Loads the object from the temporary folder of a process, and stores it as an
- * artifact for other processes. */
+ * artifact for other processes.  The folder may be mounted noexec: then the
+ * artifact is loaded. */
 static bool load_compiled(JitObject *o, const CompileProcess *process) {
   size_t len;
   void *bytes = compile_process_read_object(process, &len);
   if (!bytes)
     return false;
-  bool stored = artifact_store(&artifact_kind, o->key, bytes, len);
+  bool loaded = dl_load(o, compile_process_object_path(process));
+  bool stored = (!loaded || check_kernel(o)) &&
+                artifact_store(&artifact_kind, o->key, bytes, len);
   mem_free(bytes);
-  /* the temporary folder may be mounted noexec */
-  return dl_load(o, compile_process_object_path(process)) ||
-         (stored && load_artifact(o));
+  return o->dl_handle || (stored && load_artifact(o));
 }
 
 /* The process of an object has ended, and those that it compiled are loaded.
@@ -333,7 +364,7 @@ static void end_compile(JitObject *o, bool succeeded, const char *reason) {
     jit_objects.quick_end = now;
   if (failed_batch) {
     o->state = JIT_WAITING;
-    o->compiles_alone = true;
+    o->may_join = false;
   } else {
     finish_object(o, succeeded ? JIT_READY : JIT_FAILED);
   }
@@ -384,6 +415,14 @@ static bool may_start(const JitObject *o) {
   return true;
 }
 
+/* Each object of a batch has the time limit of a kernel. */
+static double time_limit(const JitObject *first) {
+  double seconds = 0;
+  for (const JitObject *o = first; o; o = o->batch_next)
+    seconds += toolchain()->timeout_seconds;
+  return seconds;
+}
+
 /* Kills a compiler that exceeds the time limit. */
 static void time_out_compile(JitObject *o) {
   char reason[100];
@@ -404,19 +443,22 @@ static JitObject *ended_object(void) {
   for (JitObject *o = jit_objects.pending; o; o = o->list_next)
     if (o->state == JIT_RUNNING &&
         (compile_process_has_exited(o->process) ||
-         clock_seconds() - o->seconds > toolchain()->timeout_seconds))
+         clock_seconds() - o->seconds > time_limit(o)))
       return o;
   return NULL;
 }
 
-/* Collects processes that have ended, kills those that take too long, and
- * starts waiting ones. */
-static void reap_and_start(void) {
+/* Collects processes that have ended, and kills those that take too long. */
+static void reap(void) {
   for (JitObject *o; (o = ended_object());)
     if (compile_process_has_exited(o->process))
       collect_compile(o);
     else
       time_out_compile(o);
+}
+
+static void reap_and_start(void) {
+  reap();
   for (JitObject *next, *o = jit_objects.pending; o; o = next) {
     next = o->list_next;
     if (may_start(o))
@@ -523,8 +565,8 @@ static void drop_waiting(void) {
   }
 }
 
-/* The child: a session leader without a terminal, for which no process
- * waits. */
+/* The child: a session leader without a terminal, for which no process waits.
+ * It starts no compilers, neither for the objects of a batch that fails. */
 _Noreturn static void run_detached(void) {
   sigset_t none;
   sigemptyset(&none);
@@ -538,7 +580,8 @@ _Noreturn static void run_detached(void) {
   while (running_count() > 0) {
     poll_processes();
     lock();
-    reap_and_start();
+    reap();
+    drop_waiting();
     unlock();
   }
   artifact_stats_flush();
@@ -725,17 +768,6 @@ static JitObject *wait_until_ready(JitObject *o) {
   while (!(ready = ready_object(o)))
     wait_once(o->quick && !is_done(o->quick) ? o->quick : o);
   return ready;
-}
-
-/* In the object of a batch, functions have a suffix. */
-static void *find_symbol(const JitObject *o, const char *name) {
-  char suffix[BATCH_SUFFIX_BYTES], full[64];
-  void *found = o->dl_handle ? dlsym(o->dl_handle, name) : NULL;
-  if (found || !o->dl_handle)
-    return found;
-  compile_batch_suffix(suffix, o->key.word[0]);
-  snprintf(full, sizeof full, "%s%s", name, suffix);
-  return dlsym(o->dl_handle, full);
 }
 
 /* The optimized function needs no lock. */

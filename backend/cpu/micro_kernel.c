@@ -68,7 +68,7 @@ static const char generated_names[] =
     "struct axn_micro_taken;\n"
     "int kernel(struct axn_micro_taken *), fold(struct axn_micro_taken *),\n"
     "tile0(struct axn_micro_taken *), edge0(struct axn_micro_taken *),\n"
-    "short0(struct axn_micro_taken *), less0(struct axn_micro_taken *);\n";
+    "short0(struct axn_micro_taken *), rolled0(struct axn_micro_taken *);\n";
 
 static void put_source(Buffer *out, const MicroKernel *m) {
   uint32_t width = cpu_vector_bytes() / dtype_info[m->dtype].bytes;

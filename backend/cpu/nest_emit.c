@@ -149,13 +149,14 @@ static void end_run(NestWriter *w, uint32_t depth, const NestState *s) {
     nest_flush_run(w);
 }
 
-/* Full vectors, then lanes that are left.  A quick object on a machine whose
- * masked loads are fast has only the code of the latter, for all vectors: gcc
- * takes half the time. */
+/* The loop over full vectors follows.  A quick object on a machine whose masked
+ * loads are fast does not have it: gcc takes half the time. */
 static void begin_full_vectors(NestWriter *w) {
   buffer_puts(w->out, "#ifndef MASKS_ALL\n");
 }
 
+/* The code of the lanes that are left follows.  A quick object without full
+ * vectors runs it for all vectors. */
 static void begin_masked_vectors(NestWriter *w, const char *at, const char *end,
                                  const char *count) {
   buffer_printf(w->out,

@@ -1,7 +1,7 @@
 /* Register tiles in quick objects: one function with loops over rows computes
  * all tiles of a matmul.  Its accumulators are in memory, so that it takes
  * twice as long as unrolled tiles.  Unrolled tiles take gcc most of the time of
- * a kernel, and there are up to seven of them.  Each result adds the same
+ * a kernel, and a matmul has one of each size.  Each result adds the same
  * products in the same order. */
 #include "backend/cpu/gemm.h"
 

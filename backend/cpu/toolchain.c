@@ -18,6 +18,10 @@ extern const char prelude_text[];
 
 /* -ffp-contract=off, -fno-math-errno, -fwrapv: the semantics of Axon.
  *
+ * --param=avoid-fma-max-bits=0: some tunings, such as that of Zen 3, do not
+ * fuse a product with the only sum of a loop; quick and optimized kernels must
+ * fuse the same ones.  clang ignores the parameter.
+ *
  * -fno-asynchronous-unwind-tables: nothing unwinds through a kernel.
  *
  * -pipe: runs compiler and assembler concurrently, saves 1.5 ms.
@@ -43,6 +47,9 @@ static const char *const flags[] = {
     "-shared",
     "-fPIC",
     "-ffp-contract=off",
+#if defined(__x86_64__) || defined(__i386__)
+    "--param=avoid-fma-max-bits=0",
+#endif
     "-fno-math-errno",
     "-fwrapv",
     "-fno-asynchronous-unwind-tables",

@@ -2,6 +2,7 @@
  * Without a compiler, or if it fails, the program runs without it. */
 #include "backend/cpu/jit.h"
 
+#include "backend/cpu/compile_batch.h"
 #include "runtime/artifact.h"
 #include "runtime/warn_once.h"
 #include "support/flag.h"
@@ -509,12 +510,46 @@ static void test_failing_level(void **state) {
   assert_int_equal(in_child(fails), 0);
 }
 
+/* ---- sources that may be a part of a batch ---- */
+
+static bool joins(const char *text) {
+  char source[500];
+  int len = snprintf(source, sizeof source, "#define W 16\n%s", text);
+  return compile_batch_accepts(source, (size_t)len);
+}
+
+static void test_batch_accepts(void **state) {
+  (void)state;
+  assert_true(joins("int kernel(int x) {\nreturn x;\n}\n"));
+  assert_true(joins("#define A 1\nint f(void) { return A; }\n"
+                    "int kernel(void) { return f(); }\n"));
+  assert_true(joins("int kernel(void) {\n#ifdef A\nif (1) {\n#else\n"
+                    "for (;;) {\n#endif\n}\n}\n"));
+  assert_true(joins("#ifdef A\nint kernel(void) {\n#else\n"
+                    "int kernel(int x) {\n#endif\n}\n"));
+  assert_false(joins("int other(void) { return 1; }\n"));
+  assert_false(joins("int kernel(void) {\n"));
+  assert_false(joins("int kernel(void) {}\n#ifdef A\n"));
+  assert_false(joins("int kernel(void) {}\n#endif\n"));
+  assert_false(joins("int kernel(void) {}\nint f(void"));
+  assert_false(joins("int kernel(void) __attribute__((cold)) x {}\n"));
+  assert_false(joins("int kernel\n(void) {}\n"));
+  assert_false(joins("#ifdef A\nint kernel(void) {\n#else\n#endif\n}\n"));
+  assert_false(joins("int kernel(void) {\n#ifdef A\n}\n#endif\n"));
+  assert_false(joins("#ifdef A\nint kernel(int x,\n#else\n"
+                     "int kernel(\n#endif\nint y) {}\n}\n"));
+  assert_false(joins("static const int t[] = {1};\nint kernel(void) {}\n"));
+  assert_false(joins("/* the machine's */\nint kernel(void) {}\n"));
+  assert_false(compile_batch_accepts("int kernel(void) {}\n", 20));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-      T(test_compiles), T(test_found),         T(test_missing), T(test_failing),
-      T(test_no_home),  T(test_waiting),       T(test_killed),  T(test_many),
-      T(test_levels),   T(test_failing_level),
+      T(test_compiles),      T(test_found),         T(test_missing),
+      T(test_failing),       T(test_no_home),       T(test_waiting),
+      T(test_killed),        T(test_many),          T(test_levels),
+      T(test_failing_level), T(test_batch_accepts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
