@@ -318,11 +318,6 @@ bool params_determine_size(Checker *c, const DimVar *v, Dim *axis) {
 
 /* ---- sizes that were solved by terms of an escaping size ---- */
 
-static void set_solution(Checker *c, DimVar *v, Dim *solution) {
-  dim_replace_solution(c->dims, v, solution);
-  c->dims->solution_count++;
-}
-
 /* In order, since a size may be solved by a term of another one. */
 static void free_sizes_of(Checker *c, const DimVar *v, FreedTerms *freed) {
   for (uint32_t i = 0; i < c->solver.solved_by_terms.len; i++) {
@@ -331,7 +326,7 @@ static void free_sizes_of(Checker *c, const DimVar *v, FreedTerms *freed) {
         !dim_mentions(c->dims, size->solution, v))
       continue;
     VEC_PUSH(c->arena, *freed, ((FreedTerm){size, size->solution}));
-    set_solution(c, size, NULL);
+    dim_replace_solution(c->dims, size, NULL);
   }
 }
 
@@ -344,7 +339,7 @@ bool skolem_free_terms(Checker *c, DimVar *v, Dim *d, FreedTerms *freed) {
     return true;
   }
   for (uint32_t i = freed->len; i-- > 0;)
-    set_solution(c, freed->at[i].size, freed->at[i].term);
+    dim_replace_solution(c->dims, freed->at[i].size, freed->at[i].term);
   freed->len = 0;
   return false;
 }
