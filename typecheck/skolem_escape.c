@@ -321,11 +321,12 @@ bool params_determine_size(Checker *c, const DimVar *v, Dim *axis) {
 /* In order, since a size may be solved by a term of another one. */
 static void free_sizes_of(Checker *c, const DimVar *v, FreedTerms *freed) {
   for (uint32_t i = 0; i < c->solver.solved_by_terms.len; i++) {
-    DimVar *size = c->solver.solved_by_terms.at[i];
+    const SolvedByTerm *at = &c->solver.solved_by_terms.at[i];
+    DimVar *size = at->size;
     if (!size->solution || size->unknown ||
         !dim_mentions(c->dims, size->solution, v))
       continue;
-    VEC_PUSH(c->arena, *freed, ((FreedTerm){size, size->solution}));
+    VEC_PUSH(c->arena, *freed, ((FreedTerm){size, size->solution, at->by}));
     dim_replace_solution(c->dims, size, NULL);
   }
 }
@@ -344,10 +345,18 @@ bool skolem_free_terms(Checker *c, DimVar *v, Dim *d, FreedTerms *freed) {
   return false;
 }
 
+/* Each equation holds where the constraint that solved the size does. */
 void skolem_require_terms(Checker *c, const FreedTerms *freed) {
-  for (uint32_t i = 0; i < freed->len; i++)
-    add_size_eq(c, freed->at[i].term, dim_of_var(c->dims, freed->at[i].size),
-                freed->at[i].size->solved_by);
+  Assumption *assumptions = c->facts.assumptions;
+  Constraint *current = c->solver.current_constraint;
+  for (uint32_t i = 0; i < freed->len; i++) {
+    const FreedTerm *at = &freed->at[i];
+    c->facts.assumptions = at->by->assumptions;
+    c->solver.current_constraint = at->by;
+    add_size_eq(c, at->term, dim_of_var(c->dims, at->size), at->by->origin);
+  }
+  c->facts.assumptions = assumptions;
+  c->solver.current_constraint = current;
 }
 
 /* Variables that equations of shapes link to sizes of the body: the ranks
