@@ -160,7 +160,8 @@ void dim_each_var(const Dim *d, void (*f)(void *, DimVar *),
 bool dim_has_unknown(const Dim *d);
 bool dim_any_unknown(DimCtx *cx); /* false if no variable was ever forgotten */
 void dim_set_unknown(DimCtx *cx, DimVar *var); /* sets `unknown` of a meta */
-/* Gives a solved variable another solution, which is equal to the old one. */
+/* Replaces or (NULL) removes the solution of var.  Invalidates resolved
+   forms. */
 void dim_replace_solution(DimCtx *cx, DimVar *var, Dim *solution);
 
 /* ---- evaluation and printing ---- */

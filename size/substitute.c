@@ -46,6 +46,7 @@ bool dim_any_unknown(DimCtx *cx) {
 
 void dim_replace_solution(DimCtx *cx, DimVar *var, Dim *solution) {
   var->solution = solution;
+  cx->solution_count++;
   dim_atom_table(cx)->resolved_generation++;
 }
 
@@ -298,13 +299,11 @@ static Dim *resolved_form(const DimCtx *cx, Dim *d) {
 }
 
 __attribute__((noinline)) static Dim *resolve_slowly(DimCtx *cx, Dim *d) {
-  if (is_sum_of_unsolved(d)) {
-    set_resolved(cx, d, d);
-    return d;
-  }
+  Dim *out = resolved_form(cx, d);
+  if (out)
+    return out;
   DimVar *var = dim_as_var(d);
-  Dim *out =
-      var ? resolved_form(cx, cached_solution(cx->atom_table, var)) : NULL;
+  out = var ? resolved_form(cx, cached_solution(cx->atom_table, var)) : NULL;
   if (out) {
     set_resolved_solution(cx, var, out);
   } else {

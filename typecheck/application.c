@@ -569,7 +569,8 @@ static const char *hint_superfluous(const Application *k, uint32_t first) {
              : NULL;
 }
 
-/* Has another argument of a call with this place an error? */
+/* True if the place lies in an argument of a call with a reported
+   contradiction. */
 static bool is_in_reported_call(const Checker *c, Span place) {
   for (uint32_t i = 0; i < c->solver.contradicted.len; i++) {
     const Origin *o = c->solver.contradicted.at[i];

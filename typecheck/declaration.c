@@ -610,7 +610,8 @@ static bool check_guesses(Checker *c, Module *module, Dec *dec, Diags *diags,
   enum { MAX_PASSES = 4 };
   const Diag *error = first_error(diags, start->diags);
   uint32_t errors = diags->errors - start->errors, left = errors;
-  for (int i = 0; left && i < MAX_PASSES && guesses_reverse_all(c); i++)
+  for (int i = 0; left >= errors && i < MAX_PASSES && guesses_reverse_all(c);
+       i++)
     left = check_again(c, module, dec, diags, out, start);
   if (left < errors && guesses_reverse_wrong(c, error)) {
     left = check_again(c, module, dec, diags, out, start);

@@ -289,7 +289,8 @@ static ElemVar *fresh_elem(TypeMapper *copy, ElemVar *v) {
 
 static Dim *fresh_dim(TypeMapper *copy, DimVar *v) {
   Dim *d = meta_dim(copy->c, v->name, v->origin);
-  dim_as_var(d)->unknown = v->unknown || v->kind == DV_EXISTENTIAL;
+  if (v->unknown || v->kind == DV_EXISTENTIAL)
+    dim_set_unknown(copy->c->dims, dim_as_var(d));
   return d;
 }
 

@@ -30,6 +30,34 @@ static bool condition_has_equation(Checker *c, Expr *cond, Core *core) {
   return any;
 }
 
+typedef struct ExpectedSizes {
+  bool fixed;
+  bool open; /* some are `?`, or a function determines them */
+} ExpectedSizes;
+
+static void note_expected_sizes(Checker *c, Type *t, ExpectedSizes *out) {
+  t = ty_norm(c, t);
+  out->open |= t->tag == TY_FUN;
+  if (t->tag == TY_TENSOR) {
+    const Shape *s = shape_norm(c, t->tensor.shape);
+    out->fixed |= s->len || t->tensor.singleton;
+    for (uint32_t i = 0; i < s->len; i++)
+      out->open |=
+          s->axes[i].tag == SHAPE_DIM && dim_has_unknown(s->axes[i].dim);
+  }
+  for (uint32_t i = 0; ty_has_args(t) && i < t->count; i++)
+    note_expected_sizes(c, t->args[i], out);
+}
+
+/* True if branches that compare sizes must not be checked against the type: it
+   fixes sizes, and the branch of an equation would give them to parameters. */
+static bool fixes_all_sizes(Checker *c, Type *expected) {
+  ExpectedSizes sizes = {0};
+  if (expected)
+    note_expected_sizes(c, expected, &sizes);
+  return sizes.fixed && !sizes.open;
+}
+
 static Branch infer_branch(Checker *c, Expr *e, Type *expected, Origin *o) {
   Branch b = {.assumptions = c->facts.assumptions,
               .unreachable = assumption_inconsistent(c, c->facts.assumptions)};
@@ -62,7 +90,7 @@ Core *infer_if(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
   bool on_index = condition_on_index(c, e->arg[0]);
   c->loops.index_condition_depth += on_index;
   Assumption *saved = c->facts.assumptions;
-  if (expected && ty_norm(c, expected)->tag == TY_TENSOR &&
+  if (fixes_all_sizes(c, expected) &&
       condition_has_equation(c, e->arg[0], cond))
     expected = NULL; /* the other branch gives the type, for any sizes */
   condition_assume(c, e->arg[0], cond, true);
@@ -235,20 +263,32 @@ Type *join_branches(Checker *c, const Branch *at, const Clause *clauses,
   return t;
 }
 
-static bool has_number(const Pat *p) {
-  bool any = p->kind == PAT_NUM;
+/* True if the pattern may compare sizes that annotations do not name.  The type
+   is NULL if it is unknown. */
+static bool may_have_equation(Checker *c, const Pat *p, Type *t) {
+  t = t ? ty_norm(c, t) : NULL;
+  bool unknown = !t || t->tag == TY_VAR;
+  if (p->kind == PAT_NUM) {
+    Dim *size = unknown || p->is_float ? NULL : ty_singleton(c, t);
+    return !p->is_float && (unknown || (size && dim_has_metas(size)));
+  }
+  if (p->kind == PAT_AS || p->kind == PAT_ASCRIBE)
+    return may_have_equation(c, p->args[0], t);
+  if (p->kind != PAT_TUPLE && p->kind != PAT_SHAPE)
+    return false;
+  bool any = false;
   for (uint32_t i = 0; i < p->arg_count && !any; i++)
-    any = has_number(p->args[i]);
+    any = may_have_equation(
+        c, p->args[i],
+        !unknown && t->tag == TY_TUPLE && i < t->count ? t->args[i] : NULL);
   return any;
 }
 
-/* True if a rule may compare sizes that annotations do not name. */
 static bool rules_may_have_equation(Checker *c, const Expr *e, Type *subject) {
-  Dim *size = ty_singleton(c, subject);
   bool any = false;
   for (uint32_t i = 0; i < e->clause_count && !any; i++)
-    any = has_number(e->clauses[i].params[0].pat);
-  return any && (!size || dim_has_metas(size));
+    any = may_have_equation(c, e->clauses[i].params[0].pat, subject);
+  return any;
 }
 
 Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
@@ -260,8 +300,7 @@ Core *infer_case(Checker *c, Expr *e, Type *expected, Type **type, Origin *o) {
   core->items[0] = infer(c, e->arg[0], &subject);
   core->rules = NEW_ARRAY(c->arena, CoreRule, n);
   core->rule_count = n;
-  if (expected && ty_norm(c, expected)->tag == TY_TENSOR &&
-      rules_may_have_equation(c, e, subject))
+  if (fixes_all_sizes(c, expected) && rules_may_have_equation(c, e, subject))
     expected = NULL; /* as in infer_if */
   Branch *branches = NEW_ARRAY(c->arena, Branch, n);
   Assumption *saved = c->facts.assumptions;

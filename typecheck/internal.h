@@ -171,9 +171,9 @@ bool type_has_unsolved_shape(Checker *c, Type *w);
 
 /* ---- identifier.c: names in expressions ---- */
 Core *infer_id(Checker *c, Expr *e, Type **type);
+bool is_defined_name(Checker *c, Sym *name);
 /* If the expression is a word of another language that the program does not
    define, returns it; otherwise NULL. */
-bool is_defined_name(Checker *c, Sym *name);
 const ForeignWord *undefined_foreign_word(Checker *c, const Expr *e);
 Core *infer_con(Checker *c, Expr *e, Type **type);
 void error_unbound_con(Checker *c, Sym *module, Sym *name, Span span);

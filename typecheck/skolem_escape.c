@@ -318,20 +318,16 @@ bool params_determine_size(Checker *c, const DimVar *v, Dim *axis) {
 
 /* ---- sizes that were solved by terms of an escaping size ---- */
 
-static void set_solution(Checker *c, DimVar *v, Dim *solution) {
-  dim_replace_solution(c->dims, v, solution);
-  c->dims->solution_count++;
-}
-
 /* In order, since a size may be solved by a term of another one. */
 static void free_sizes_of(Checker *c, const DimVar *v, FreedTerms *freed) {
   for (uint32_t i = 0; i < c->solver.solved_by_terms.len; i++) {
-    DimVar *size = c->solver.solved_by_terms.at[i];
+    const SolvedByTerm *at = &c->solver.solved_by_terms.at[i];
+    DimVar *size = at->size;
     if (!size->solution || size->unknown ||
         !dim_mentions(c->dims, size->solution, v))
       continue;
-    VEC_PUSH(c->arena, *freed, ((FreedTerm){size, size->solution}));
-    set_solution(c, size, NULL);
+    VEC_PUSH(c->arena, *freed, ((FreedTerm){size, size->solution, at->by}));
+    dim_replace_solution(c->dims, size, NULL);
   }
 }
 
@@ -344,15 +340,23 @@ bool skolem_free_terms(Checker *c, DimVar *v, Dim *d, FreedTerms *freed) {
     return true;
   }
   for (uint32_t i = freed->len; i-- > 0;)
-    set_solution(c, freed->at[i].size, freed->at[i].term);
+    dim_replace_solution(c->dims, freed->at[i].size, freed->at[i].term);
   freed->len = 0;
   return false;
 }
 
+/* Each equation holds where the constraint that solved the size does. */
 void skolem_require_terms(Checker *c, const FreedTerms *freed) {
-  for (uint32_t i = 0; i < freed->len; i++)
-    add_size_eq(c, freed->at[i].term, dim_of_var(c->dims, freed->at[i].size),
-                freed->at[i].size->solved_by);
+  Assumption *assumptions = c->facts.assumptions;
+  Constraint *current = c->solver.current_constraint;
+  for (uint32_t i = 0; i < freed->len; i++) {
+    const FreedTerm *at = &freed->at[i];
+    c->facts.assumptions = at->by->assumptions;
+    c->solver.current_constraint = at->by;
+    add_size_eq(c, at->term, dim_of_var(c->dims, at->size), at->by->origin);
+  }
+  c->facts.assumptions = assumptions;
+  c->solver.current_constraint = current;
 }
 
 /* Variables that equations of shapes link to sizes of the body: the ranks

@@ -270,7 +270,7 @@ Verdict bind_solution(Checker *c, Constraint *k, DimVar *v, Dim *value) {
   skolem_require_terms(c, &freed);
   if (!is_term)
     return ENTAILED;
-  VEC_PUSH(c->arena, c->solver.solved_by_terms, v);
+  VEC_PUSH(c->arena, c->solver.solved_by_terms, ((SolvedByTerm){v, k}));
   c->facts.assumptions = others;
   add_size_le(c, dim_int(c->dims, 0), value, k->origin);
   if (others != assumptions)

@@ -281,7 +281,7 @@ static bool bind_any_by_division(Checker *c, const UnsolvedEquations *all) {
 /* The newest size whose solution is the term d, or NULL. */
 static DimVar *size_solved_by(Checker *c, const Dim *d) {
   for (uint32_t i = c->solver.solved_by_terms.len; i-- > 0;) {
-    DimVar *v = c->solver.solved_by_terms.at[i];
+    DimVar *v = c->solver.solved_by_terms.at[i].size;
     if (v->solution && !v->unknown &&
         dim_equal(dim_resolve(c->dims, dim_of_var(c->dims, v)), d))
       return v;

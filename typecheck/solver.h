@@ -129,6 +129,7 @@ bool params_determine_size(Checker *c, const DimVar *v, Dim *axis);
 typedef struct FreedTerm { /* a size that was solved by a term */
   DimVar *size;
   Dim *term;
+  Constraint *by; /* the constraint that solved it */
 } FreedTerm;
 typedef VEC(FreedTerm) FreedTerms;
 /* True if v occurs in a parameter's type of a function being checked. */

@@ -688,6 +688,11 @@ typedef struct Facts { /* assumptions that hold at the current expression */
                          sizes of its sides */
 } Facts;
 
+typedef struct SolvedByTerm { /* a size that was solved by a term */
+  DimVar *size;
+  Constraint *by; /* the constraint that solved it */
+} SolvedByTerm;
+
 typedef struct Solver { /* constraints that are not decided yet */
   Constraints pending;
   bool progress;             /* a variable was solved: retry the constraints */
@@ -706,7 +711,7 @@ typedef struct Solver { /* constraints that are not decided yet */
   /* origins of contradicted constraints, in order */
   VEC(Origin *) contradicted;
   VEC(ReshapeHole) reshape_holes; /* the _ of reshapes */
-  VEC(DimVar *) solved_by_terms;  /* sizes that were solved by terms */
+  VEC(SolvedByTerm) solved_by_terms;
   Map in_unproved_equations; /* DimVars in an equation that stays undecided */
 } Solver;
 
