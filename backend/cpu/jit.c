@@ -566,7 +566,7 @@ static void drop_waiting(void) {
 }
 
 /* The child: a session leader without a terminal, for which no process waits.
- * It starts no compilers, neither for the objects of a batch that fails. */
+ * It starts no compilers, not even for the objects of a batch that fails. */
 _Noreturn static void run_detached(void) {
   sigset_t none;
   sigemptyset(&none);
