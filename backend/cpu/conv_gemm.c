@@ -257,7 +257,8 @@ static void emit_next_panel_prefetch(Emitter *e, const GemmTiling *t,
                   "const int64_t each = W, apart = lda, hop = W * lda;\n"
                   "(void)apart;\n"
                   "const %s *b =\n"
-                  "to < %s ? a + first * lda + to : a + next * lda;\n",
+                  "to < %s ? a + first * lda + to : a + next * lda;\n"
+                  "(void)ahead, (void)b;\n",
                   id, type, depth);
     return;
   }
@@ -268,7 +269,8 @@ static void emit_next_panel_prefetch(Emitter *e, const GemmTiling *t,
                 "const int64_t hop = kept%u ? (to - from) * each : W * lda;\n"
                 "const int64_t apart = hop / W;\n(void)apart;\n"
                 "const %s *b = kept%u ? weights + (to - from) * NR%s\n"
-                ": to < %s ? a + first * lda + to : a + next * lda;\n",
+                ": to < %s ? a + first * lda + to : a + next * lda;\n"
+                "(void)ahead, (void)b;\n",
                 id, id, *prepacked_index, id, *prepacked_index,
                 t->window->padding.group_terms ? "0"
                                                : format(e, "NR%s / W", id),

@@ -669,7 +669,8 @@ static void emit_blocks(GemmCode *c) {
   if (c->terms < c->rows)
     tile_code_name(c->loops, c->terms, "from", "to");
   else
-    buffer_printf(&c->ranges, "const int64_t from = %s, to = %s;\n",
+    buffer_printf(&c->ranges,
+                  "const int64_t from = %s, to = %s;\n(void)from;\n",
                   t->hoists_packing ? "0" : c->range.from,
                   t->hoists_packing ? emit_int(e, t->depth) : c->range.to);
   if (!t->nest->loops[c->terms].packs[NEST_RIGHT])
@@ -691,7 +692,8 @@ static void emit_row_blocks(GemmCode *c, const Buffer *epilogue) {
   Buffer *out = &c->loops->after[c->rows];
   tile_code_name(c->loops, c->rows, "x0", "x1");
   buffer_printf(&c->loops->before[c->rows],
-                "const int64_t row0 = x0%s, row1 = x1%s;\n(void)row1;\n",
+                "const int64_t row0 = x0%s, row1 = x1%s;\n"
+                "(void)row0, (void)row1;\n",
                 of_each, of_each);
   if (axis == t->nest->flat.axis) {
     c->loops->begin[axis] = "row0";

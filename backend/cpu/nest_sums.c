@@ -219,9 +219,10 @@ void nest_declare_interleaved(const NestWriter *w) {
   uint32_t at = nest_interleaved(w->nest);
   for (uint32_t j = 0; at != NO_LOOP && j < w->count; j++)
     buffer_printf(
-        w->out, "v%c woven%u[%lld];\n",
+        w->out, "v%c woven%u[%lld];\n(void)woven%u;\n",
         vector_type_letter(emit_class(w->e, w->outputs[j].output->dtype)),
-        w->outputs[j].id, (long long)w->nest->loops[at].count);
+        w->outputs[j].id, (long long)w->nest->loops[at].count,
+        w->outputs[j].id);
 }
 
 void nest_store_vector(NestWriter *w, Buffer *out, const Accumulator *f,
