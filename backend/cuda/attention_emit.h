@@ -65,6 +65,8 @@ void attention_put_tile_bounds(Buffer *out, const AttentionKernelSpec *t,
 void attention_put_scores(Buffer *out, const AttentionKernelSpec *t,
                           const char *row, const char *term);
 void attention_put_online_softmax(Buffer *out, const AttentionKernelSpec *t);
+/* Packs the weights s to p, the left operand of the second matmul. */
+void attention_put_pack_all(Buffer *out, const AttentionKernelSpec *t);
 /* Rescales accumulators and sums to the row maximum, in tcgen05 kernels. */
 void attention_put_exact_maximum(Buffer *out, const AttentionKernelSpec *t,
                                  const AttentionGemms *p);

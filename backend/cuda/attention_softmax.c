@@ -346,3 +346,10 @@ void attention_put_row_prologue(Buffer *out, const AttentionKernelSpec *t) {
   t->put_row_outputs(t->owner, out);
   buffer_puts(out, "}\n");
 }
+
+void attention_put_pack_all(Buffer *out, const AttentionKernelSpec *t) {
+  buffer_printf(out, "#pragma unroll\nfor (int i = 0; i < %u; i++)\n",
+                t->schedule->n / 4);
+  buffer_printf(out, "p[i] = ax_pack_%s(s[i * 2], s[i * 2 + 1]);\n",
+                dtype_info[t->shape->value.dtype].name);
+}

@@ -29,10 +29,7 @@
 #include "support/buffer.h"
 
 enum {
-  GROUP_ROWS = 128,
-  WARP_ROWS = 32,
-  HALF_SHIFT = 4,  /* a half has 16 rows */
-  LANE_SHIFT = 16, /* of the lane in an address of tensor memory */
+  HALF_SHIFT = 4, /* a half has 16 rows */
   GROUP_WARPS = 4,
   PAIR_GROUP_COLUMNS = 4, /* of 32 bits: 8 weights */
   PAIR_GROUP_REGISTERS = 2,
@@ -86,14 +83,14 @@ static void put_qk(Buffer *out, const AttentionKernelSpec *t,
   buffer_printf(out,
                 "const uint64_t a_group = a_first + g * %uu;\n"
                 "const uint64_t b_stage = b_first + (stage * %uu >> 4);\n",
-                gemm_unswizzled_offset(q, GROUP_ROWS, 0) >> 4, r->stage_bytes);
+                gemm_unswizzled_offset(q, TCGEN05_M, 0) >> 4, r->stage_bytes);
   for (uint32_t k = 0; k < p->first.q_schedule.k; k += 16)
     buffer_printf(out,
                   "ax_tcgen05_mma_f16(tensor + g * %uu, a_group + %u, b_stage "
                   "+ %u, 0x%xu, %s);\n",
                   s->n, gemm_unswizzled_offset(q, 0, k) >> 4,
                   gemm_unswizzled_offset(key, 0, k) >> 4,
-                  gemm_tcgen05_instruction(t->shape->query.dtype, GROUP_ROWS,
+                  gemm_tcgen05_instruction(t->shape->query.dtype, TCGEN05_M,
                                            s->n, false, false),
                   k ? "true" : "false");
   buffer_puts(out, "ax_tcgen05_commit(scores + 8 * g);\n");
@@ -115,7 +112,7 @@ static void put_pv(Buffer *out, const AttentionKernelSpec *t,
                   "%uu + %u, v_stage + %u, 0x%xu, %s);\n",
                   s->warps_m * s->n, columns, s->n, k / 2,
                   gemm_unswizzled_offset(&p->v_copy.tile, k, 0) >> 4,
-                  gemm_tcgen05_instruction(t->shape->value.dtype, GROUP_ROWS,
+                  gemm_tcgen05_instruction(t->shape->value.dtype, TCGEN05_M,
                                            columns, false, true),
                   k ? "true" : "step > 1");
   buffer_puts(out, "if (step == steps)\nax_tcgen05_commit(ready + 8 * g);\n");
@@ -224,7 +221,7 @@ static void put_rescale(Buffer *out, const AttentionKernelSpec *t) {
                 "for (unsigned column = 0; column < %uu; column += %uu) {\n"
                 "float part[%u];\n"
                 "const unsigned at = sums_at + (half << %u) + column;\n",
-                columns, each, each / 2, LANE_SHIFT + HALF_SHIFT);
+                columns, each, each / 2, TMEM_LANE_SHIFT + HALF_SHIFT);
   put_load(out, "part", "at", each);
   buffer_printf(out,
                 "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
@@ -243,17 +240,14 @@ static void put_weights(Buffer *out, const AttentionKernelSpec *t) {
   buffer_printf(out,
                 "const unsigned place = scores_at + (half << %u);\n"
                 "float s[%u];\n",
-                LANE_SHIFT + HALF_SHIFT, columns / 2);
+                TMEM_LANE_SHIFT + HALF_SHIFT, columns / 2);
   put_load(out, "s", "place", columns);
   attention_put_scores(out, t, "row0 + (int)row",
                        "from + (int)step * stage_terms");
   attention_put_online_softmax(out, t);
   put_rescale(out, t);
-  buffer_printf(out,
-                "unsigned p[%u];\n#pragma unroll\nfor (int i = 0; i < %u; i++)"
-                "\np[i] = ax_pack_%s(s[i * 2], s[i * 2 + 1]);\n",
-                columns / 4, columns / 4,
-                dtype_info[t->shape->value.dtype].name);
+  buffer_printf(out, "unsigned p[%u];\n", columns / 4);
+  attention_put_pack_all(out, t);
   gemm_put_tmem_access(out, "store_pairs", "p", "place", &groups);
   buffer_puts(out, "}\n");
 }
@@ -282,7 +276,7 @@ static void put_results(Buffer *out, const AttentionKernelSpec *t,
   buffer_printf(out,
                 "float sums[%u];\nif (steps > 0) {\n"
                 "const unsigned at = sums_at + (half << %u);\n",
-                columns / 2, LANE_SHIFT + HALF_SHIFT);
+                columns / 2, TMEM_LANE_SHIFT + HALF_SHIFT);
   put_load(out, "sums", "at", columns);
   buffer_printf(out,
                 "} else {\n#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
@@ -305,8 +299,8 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
                 "const unsigned scores_at = tensor + lanes + group * %uu;\n"
                 "const unsigned sums_at = tensor + lanes + %uu + group * "
                 "%uu;\n",
-                GROUP_ROWS, WARP_ROWS, WARP_ROWS, LANE_SHIFT, s->n,
-                s->warps_m * s->n, value_columns(t->shape));
+                TCGEN05_M, TMEM_WARP_LANES, TMEM_WARP_LANES, TMEM_LANE_SHIFT,
+                s->n, s->warps_m * s->n, value_columns(t->shape));
   attention_put_epilogue_memory(out, t, r, "(group * 4u + warp)");
   put_row_state(out, t);
   put_tile_loop(out, t, false);

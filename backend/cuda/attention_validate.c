@@ -16,7 +16,9 @@ enum {
 };
 
 uint32_t attention_rows_per_unit(MmaKind kind) {
-  return kind == MMA_KIND_TCGEN05 ? 128 : kind == MMA_KIND_WGMMA ? 64 : 16;
+  return kind == MMA_KIND_TCGEN05 ? TCGEN05_M
+         : kind == MMA_KIND_WGMMA ? WGMMA_M
+                                  : 16;
 }
 
 const char *attention_producer_refusal(const AttentionShape *shape,

@@ -11,8 +11,6 @@
 #include "machine/limits/cuda.h"
 #include "support/buffer.h"
 
-enum { WGMMA_M = 64 };
-
 /* True if a block processes several ranges of n. */
 static bool has_turns(const AttentionKernelSpec *t) {
   return t->counters || t->schedule->persistent;
@@ -207,14 +205,6 @@ static void put_consumer_release(Buffer *out, const AttentionKernelSpec *t,
 static const char row_expr[] = "row0 + (int)row";
 static const char column_expr[] = "from + (int)step * stage_terms";
 
-/* Packs weights as the left operand of the second matmul. */
-static void put_pack_weights(Buffer *out, const AttentionKernelSpec *t) {
-  buffer_printf(out, "#pragma unroll\nfor (int i = 0; i < %u; i++)\n",
-                t->schedule->n / 4);
-  buffer_printf(out, "p[i] = ax_pack_%s(s[i * 2], s[i * 2 + 1]);\n",
-                dtype_info[t->shape->value.dtype].name);
-}
-
 static bool has_order(const AttentionKernelSpec *t) {
   return t->schedule->warps_m > 1 &&
          t->schedule->warps_m <= ATTENTION_MAX_ORDERED_GROUPS;
@@ -249,7 +239,7 @@ static void put_first_step(Buffer *out, const AttentionKernelSpec *t,
   put_consumer_release(out, t, 'b', "step");
   attention_put_scores(out, t, row_expr, column_expr);
   attention_put_online_softmax(out, t);
-  put_pack_weights(out, t);
+  attention_put_pack_all(out, t);
 }
 
 static void put_kv_step(Buffer *out, const AttentionKernelSpec *t,
@@ -269,7 +259,7 @@ static void put_kv_step(Buffer *out, const AttentionKernelSpec *t,
                   "#pragma unroll\nfor (int i = 0; i < %u; i++)\n"
                   "sums[i] *= shrink[i / 2 %% 2];\n",
                   p->first.kv_schedule.n / 2);
-  put_pack_weights(out, t);
+  attention_put_pack_all(out, t);
 }
 
 static void put_kv_loop(Buffer *out, const AttentionKernelSpec *t,

@@ -85,8 +85,9 @@ typedef struct GpuSpec {
  * there is none. */
 bool gpu_spec(const char *arch, GpuSpec *out);
 
-enum { FIRST_F8_MMA_ARCH = 89 }; /* m16n8k32 of 8-bit floats */
-enum { GEMM_PACKED_TERMS = 2 };  /* of a byte, with 4-bit floats */
+enum { FIRST_F8_MMA_ARCH = 89 };        /* m16n8k32 of 8-bit floats */
+enum { GEMM_PACKED_TERMS = 2 };         /* of a byte, with 4-bit floats */
+enum { WGMMA_M = 64, TCGEN05_M = 128 }; /* rows of an instruction */
 
 typedef struct GemmSide {
   Dtype dtype;       /* in shared memory: a float */

@@ -16,8 +16,6 @@
 enum {
   SHARED_BYTES_PER_CLOCK = 128, /* shared memory bandwidth of an SM: bytes */
   STORE_BYTES = 16,             /* of a vector store to shared memory */
-  WGMMA_M = 64,                 /* rows of a wgmma instruction */
-  TCGEN05_M = 128,              /* rows of tcgen05.mma at the full rate */
 };
 
 static const GpuSpec gpus[] = {
@@ -213,6 +211,14 @@ static double exposed_load_clocks(const GemmShape *shape, const GemmSchedule *s,
          (double)GEMM_LOAD_LATENCY_CLOCKS;
 }
 
+/* Bytes that an operand reads per element of shared memory.  With scales, each
+ * of its terms has a byte, and a scale has one. */
+static double source_bytes(const GemmShape *shape) {
+  return shape->scale_block
+             ? gemm_terms_per_k(shape) * (1 + 1.0 / shape->scale_block)
+             : gemm_element_bytes(shape);
+}
+
 /* Clocks of a stage if the block has the SM to itself. */
 static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
                            const GemmSchedule *s) {
@@ -231,7 +237,7 @@ static double stage_clocks(const GemmShape *shape, const GpuSpec *gpu,
     loaded = gemm_threads(s) / (double)WARP * k * bytes *
              (4.0 * s->thread_m + 8.0 * s->thread_n);
   double shared = (copied + loaded) / SHARED_BYTES_PER_CLOCK;
-  double l2 = (m / s->cluster_n + n / s->cluster_m) * k * bytes /
+  double l2 = (m / s->cluster_n + n / s->cluster_m) * k * source_bytes(shape) /
               (gpu->l2_bytes_per_clock / gpu->sms);
   /* p-norm instead of the maximum: see GEMM_STAGE_NORM. */
   double max = pow(pow(math, GEMM_STAGE_NORM) + pow(shared, GEMM_STAGE_NORM) +
@@ -342,8 +348,7 @@ static double operand_elements(const GemmSide *side, double used) {
 
 static double bytes_moved(const GemmShape *shape, const GpuSpec *gpu,
                           const GemmSchedule *s) {
-  double bytes = gemm_element_bytes(shape),
-         each = shape->m * shape->n * shape->batch;
+  double bytes = source_bytes(shape), each = shape->m * shape->n * shape->batch;
   double a = operand_elements(&shape->a, shape->m * shape->k * shape->batch);
   double b = operand_elements(&shape->b, shape->n * shape->k * shape->batch);
   double all = (a + b) * bytes + each * shape->epilogue_bytes;

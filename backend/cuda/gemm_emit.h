@@ -272,6 +272,11 @@ void gemm_put_scaled_products(Buffer *out, const GemmKernelSpec *t,
 
 /* ---- gemm_tcgen05.c ---- */
 
+enum {
+  TMEM_LANE_SHIFT = 16, /* of the lane in an address of tensor memory */
+  TMEM_WARP_LANES = 32, /* lanes that a warp can access */
+};
+
 /* Columns of tensor memory of a block, as they are allocated; more than
  * TENSOR_MEMORY_COLUMNS: they do not fit. */
 uint32_t gemm_tmem_columns(const GemmShape *shape, const GemmSchedule *s);

@@ -23,8 +23,6 @@
 
 enum {
   LOAD_ROWS = 16,     /* rows of a load from tensor memory */
-  LANE_SHIFT = 16,    /* of the lane in an address of tensor memory */
-  WARP_LANES = 32,    /* lanes of tensor memory that a warp can load */
   ALLOC_COLUMNS = 32, /* columns of tensor memory that can be allocated */
   EPILOGUE_THREADS = 128
 };
@@ -108,7 +106,7 @@ static void put_begin(Buffer *out, const GemmKernelSpec *t,
                 "ax_fence_mbarrier_init();\n}\n",
                 s->accumulators, r->counts_offset,
                 r->counts_offset + 8 * s->accumulators,
-                EPILOGUE_THREADS / WARP_LANES << s->pair);
+                EPILOGUE_THREADS / TMEM_WARP_LANES << s->pair);
   buffer_printf(out,
                 "const unsigned ready = shared + %uu, drained = ready + %uu;\n"
                 "if (ax_warp() == 2) {\n"
@@ -225,7 +223,8 @@ static void put_sums(Buffer *out, const GemmSchedule *s, uint32_t half) {
                 "float sums%u[%u];\nif (from < to) {\n"
                 "const unsigned place = tensor + slot * %uu + (warp * %uu + "
                 "%uu << %u);\n",
-                half, s->n / 2, s->n, WARP_LANES, half * LOAD_ROWS, LANE_SHIFT);
+                half, s->n / 2, s->n, TMEM_WARP_LANES, half * LOAD_ROWS,
+                TMEM_LANE_SHIFT);
   gemm_put_tmem_access(out, "load", sums, "place", &groups);
   buffer_printf(out,
                 "ax_tmem_wait_load();\nax_hold(sums%u);\n} else {\n"

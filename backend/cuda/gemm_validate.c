@@ -10,8 +10,6 @@
 enum {
   FIRST_BF16_MMA_ARCH = 80, /* also tf32 */
   MMA_M = 16,
-  WGMMA_M = 64,
-  TCGEN05_MAX_M = 128,
   PAIR_N_MULTIPLE = 64,
   TMA_N_MULTIPLE = 32,
   TMA_STAGE_ROW_BYTES = 128, /* k extent of a stage */
@@ -265,10 +263,10 @@ static bool check_pair(const GemmShape *shape, const GemmSchedule *s,
     return true;
   if (shape->im2col)
     return gemm_refuse(why, "pair=1 multiplies no images: write pair=0");
-  if (s->m != TCGEN05_MAX_M || s->n % PAIR_N_MULTIPLE)
+  if (s->m != TCGEN05_M || s->n % PAIR_N_MULTIPLE)
     return gemm_refuse(why,
                        "m=%u n=%u: pair=1 needs m=%u, and n a multiple of %u",
-                       s->m, s->n, TCGEN05_MAX_M, PAIR_N_MULTIPLE);
+                       s->m, s->n, TCGEN05_M, PAIR_N_MULTIPLE);
   if (s->cluster_m != 2 || s->cluster_n != 1)
     return gemm_refuse(why,
                        "cluster_m=%u cluster_n=%u: pair=1 needs cluster_m=2 "
@@ -290,7 +288,7 @@ static bool check_scales(const GemmShape *shape, const GemmSchedule *s,
   return gemm_refuse(why,
                      "m=%u pair=%u cluster_m=%u cluster_n=%u: 4-bit floats "
                      "with scales need m=%u, pair=0, and no cluster",
-                     s->m, s->pair, s->cluster_m, s->cluster_n, TCGEN05_MAX_M);
+                     s->m, s->pair, s->cluster_m, s->cluster_n, TCGEN05_M);
 }
 
 static bool check_tcgen05(const GemmShape *shape, const GpuSpec *gpu,
@@ -300,7 +298,7 @@ static bool check_tcgen05(const GemmShape *shape, const GpuSpec *gpu,
     return gemm_refuse(why, "%s", refusal);
   if (!check_producer(shape, s, why))
     return false;
-  if ((s->m != TCGEN05_MAX_M && s->m != TCGEN05_MAX_M / 2) || s->warps_m != 1)
+  if ((s->m != TCGEN05_M && s->m != TCGEN05_M / 2) || s->warps_m != 1)
     return gemm_refuse(
         why, "m=%u warps_m=%u: way=tcgen05 needs m=64 or m=128, and warps_m=1",
         s->m, s->warps_m);

@@ -8,8 +8,6 @@
 #include "backend/cuda/gemm_emit.h"
 #include "support/buffer.h"
 
-enum { WGMMA_M = 64 /* rows of a wgmma instruction */ };
-
 /* ---- wgmma mainloop ---- */
 
 void gemm_put_smem_descriptor(Buffer *out, const SmemTile *tile,
