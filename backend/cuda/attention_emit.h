@@ -54,6 +54,10 @@ typedef struct AttentionSmem {
       total_bytes;
 } AttentionSmem;
 AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s);
+/* Declares the addresses of the mbarriers of queries (full_a), and of each
+ * stage: full_b and empty_b of keys, full_v and empty_v of values. */
+void attention_put_barrier_addresses(Buffer *out, const AttentionKernelSpec *t,
+                                     const AttentionSmem *r);
 /* ---- attention_softmax.c ---- */
 /* Emit the sizes, the tile of a block, and the range of n that the rows of a
  * tile need.  scores: the scores are computed, too. */

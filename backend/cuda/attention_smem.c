@@ -1,5 +1,6 @@
 /* Shared memory layout of an attention kernel. */
 #include "backend/cuda/attention_emit.h"
+#include "support/buffer.h"
 
 enum { ROW_STATE_BYTES = 8 }; /* maximum and sum */
 
@@ -38,4 +39,14 @@ AttentionSmem attention_smem(const AttentionGemms *p, const GemmSchedule *s) {
   r.repeat_offset = r.barriers_offset + 8 * barriers;
   r.total_bytes = r.repeat_offset + 8;
   return r;
+}
+
+void attention_put_barrier_addresses(Buffer *out, const AttentionKernelSpec *t,
+                                     const AttentionSmem *r) {
+  uint32_t bytes = 8 * t->schedule->stages;
+  buffer_printf(out,
+                "const unsigned full_a = shared + %uu, full_b = full_a + 8;\n"
+                "const unsigned full_v = full_b + %uu, empty_b = full_v + "
+                "%uu, empty_v = empty_b + %uu;\n",
+                r->barriers_offset, bytes, bytes, bytes);
 }

@@ -318,13 +318,10 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
 static void put_barriers(Buffer *out, const AttentionKernelSpec *t,
                          const AttentionSmem *r) {
   uint32_t stages = t->schedule->stages, groups = t->schedule->warps_m;
+  attention_put_barrier_addresses(out, t, r);
   buffer_printf(out,
-                "const unsigned full_a = shared + %uu, full_b = full_a + 8;\n"
-                "const unsigned full_v = full_b + %uu, empty_b = full_v + "
-                "%uu, empty_v = empty_b + %uu, empty_a = empty_v + %uu;\n"
-                "const unsigned scores = empty_a + 8, ready = scores + %uu, "
-                "weights = ready + %uu;\n",
-                r->barriers_offset, 8 * stages, 8 * stages, 8 * stages,
+                "const unsigned empty_a = empty_v + %uu, scores = empty_a + 8, "
+                "ready = scores + %uu, weights = ready + %uu;\n",
                 8 * stages, 8 * groups, 8 * groups);
   buffer_printf(out,
                 "if (thread == 0) {\n"

@@ -425,11 +425,7 @@ static void put_consumer(Buffer *out, const AttentionKernelSpec *t,
 static void put_barriers(Buffer *out, const AttentionKernelSpec *t,
                          const AttentionSmem *r) {
   uint32_t stages = t->schedule->stages, groups = t->schedule->warps_m;
-  buffer_printf(out,
-                "const unsigned full_a = shared + %uu, full_b = full_a + 8;\n"
-                "const unsigned full_v = full_b + %uu, empty_b = full_v + "
-                "%uu, empty_v = empty_b + %uu;\n",
-                r->barriers_offset, 8 * stages, 8 * stages, 8 * stages);
+  attention_put_barrier_addresses(out, t, r);
   if (t->schedule->persistent)
     buffer_printf(out, "const unsigned empty_a = empty_v + %uu;\n", 8 * stages);
   buffer_puts(out, "if (thread == 0) {\nax_mbarrier_init(full_a, 1);\n");
