@@ -14,9 +14,13 @@ static bool shares_free_indices(const Node *n) {
   return true;
 }
 
+bool library_op_is_recurrence(const Node *n) {
+  return n->op == PRIM_FOLD || n->op == PRIM_SCAN;
+}
+
 bool library_op_exists(const Node *n) {
   return n->kind == NODE_OPAQUE && !node_lapack_op(n->op, n->params) &&
-         (n->op == PRIM_FOLD || n->op == PRIM_SCAN || shares_free_indices(n));
+         (library_op_is_recurrence(n) || shares_free_indices(n));
 }
 
 static uint32_t operand_axis(const Node *n) {
@@ -28,7 +32,7 @@ static uint32_t operand_axis(const Node *n) {
 
 AxisLines library_op_lines(const Node *n) {
   AxisLines l = {1, 1, 1};
-  if (!n->input_count)
+  if (!n->input_count || library_op_is_recurrence(n))
     return l;
   const Node *x = n->inputs[0];
   uint32_t axis = operand_axis(n);

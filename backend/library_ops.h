@@ -18,7 +18,10 @@ static inline int64_t axis_line_start(const AxisLines *l, int64_t line) {
   return line / l->inner * l->length * l->inner + line % l->inner;
 }
 
-/* The lines of the node's first input along its axis. */
+/* Is it a fold or a scan, which runs for each iteration in turn? */
+bool library_op_is_recurrence(const Node *n);
+/* The lines of the node's first input along its axis.  A recurrence, or a node
+ * without an input, has one line of one element. */
 AxisLines library_op_lines(const Node *n);
 /* Is there one for the node?  False: free indices that not all inputs have, or
  * linear algebra, which the reference backend passes to LAPACK. */

@@ -116,16 +116,10 @@ static void release_input(Node *n) {
   tensor_release(t);
 }
 
-static bool is_recurrence(const Node *n) {
-  return n->op == PRIM_FOLD || n->op == PRIM_SCAN;
-}
-
 bool library_op_run(Graph *g, Node *n, const bool *donated) {
   if (!library_op_exists(n))
     return false;
-  LibraryOp r = {.graph = g, .node = n};
-  if (!is_recurrence(n))
-    r.lines = library_op_lines(n);
+  LibraryOp r = {.graph = g, .node = n, .lines = library_op_lines(n)};
   Trap trap;
   if (TRAP_SET(trap) != FAIL_NONE) {
     release(&r);
