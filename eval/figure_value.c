@@ -146,6 +146,10 @@ PRIM(prim_plot_save) {
   UNUSED;
   if (!vm_may_write(vm, "plot.save"))
     return value_unit();
+  if (!vm_writes_files(vm)) { /* zeros may be no limits of an axis */
+    vm_force_value(vm, args[4]);
+    return value_unit();
+  }
   size_t mark = vm->temp_count;
   FigureSize size = {0};
   if (args[0].tag != V_ABSENT)

@@ -452,6 +452,8 @@ void vm_check_effect_allowed(Eval *vm, const char *what);
 /* The same.  Returns false if the code runs again, for derivatives: then it has
  * written already. */
 bool vm_may_write(Eval *vm, const char *what);
+/* Returns false in a dry run, whose values are zeros. */
+bool vm_writes_files(const Eval *vm);
 void vm_check_no_nul(Eval *vm, Value path);
 /* Returns the text of a buffer as a value.  Frees the buffer, even if it
  * raises. */

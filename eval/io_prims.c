@@ -1,5 +1,6 @@
 /* Primitives with effects: files, the screen, the clock, exit. */
 #include "eval/internal.h"
+#include "plan/observer.h"
 #include "support/buffer.h"
 #include "support/clock.h"
 
@@ -68,6 +69,11 @@ bool vm_may_write(Eval *vm, const char *what) {
   return !vm->replay_depth;
 }
 
+bool vm_writes_files(const Eval *vm) {
+  const PlanObserver *o = vm->graph.observer;
+  return !o || !o->dry_run;
+}
+
 PRIM(prim_save) {
   UNUSED;
   if (!vm_may_write(vm, "save"))
@@ -77,7 +83,8 @@ PRIM(prim_save) {
   const char *name = n == 3 ? string_text(args[0]) : NULL;
   Tensor *t = (Tensor *)(uintptr_t)vm_tensor(vm, args[n - 1]);
   vm_check_no_nul(vm, path);
-  if (!file_save(string_text(path), 1, name ? &name : NULL, &t, &fault))
+  if (vm_writes_files(vm) &&
+      !file_save(string_text(path), 1, name ? &name : NULL, &t, &fault))
     vm_fail_file(vm, &fault);
   return value_unit();
 }
@@ -100,7 +107,8 @@ PRIM(prim_save_all) {
     tensors[i] = (Tensor *)(uintptr_t)vm_tensor(vm, pair[1]);
   }
   vm_check_no_nul(vm, args[0]);
-  if (!file_save(string_text(args[0]), count, names, tensors, &fault))
+  if (vm_writes_files(vm) &&
+      !file_save(string_text(args[0]), count, names, tensors, &fault))
     vm_fail_file(vm, &fault);
   return value_unit();
 }
@@ -113,7 +121,7 @@ PRIM(prim_show) {
   int64_t size = n < 3 || args[0].tag == V_ABSENT ? 0 : vm_int(vm, args[0]);
   const char *file = n < 3 ? NULL : string_text(args[1]);
   const Tensor *t = vm_tensor(vm, args[n - 1]);
-  if (!vm->host->show)
+  if (!vm->host->show || !vm_writes_files(vm))
     return value_unit();
   if (!vm->host->show(vm->host->owner, t, file, size, &fault))
     vm_fail_file(vm, &fault);

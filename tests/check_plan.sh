@@ -250,4 +250,31 @@ in nn.softmax (x @ transpose x) @ x end' |
 "$AXON" plan -e 'let val x = for i < 9 => i in x.[i64 (sum x)]' >/dev/null \
   2>"$folder/err"
 [ $? = 1 ] || fail 'a run-time error does not fail axon plan'
+# A dry run, whose values are zeros, writes no files.
+mkdir "$folder/dry"
+cat >"$folder/dry.axn" <<END
+val x = for i < 3000 => float i + 1.0
+do save "$folder/dry/x.npy" x
+do save_all "$folder/dry/x.npz" (list [("x", x)])
+do save_tree "$folder/dry/x.safetensors" {x}
+do write_text "$folder/dry/x.txt" (string (sum x))
+do append_text "$folder/dry/y.txt" (string (sum x))
+do plot.save "$folder/dry/x.svg" (plot.line x x)
+do show ~file:"$folder/dry/x.png" (reshape [30, 100] (x / 3000.0))
+END
+"$AXON" plan --dry "$folder/dry.axn" >"$folder/text" 2>&1 ||
+  fail "a dry run of save: $(tail -5 "$folder/text")"
+[ -z "$(ls "$folder/dry")" ] || fail "a dry run writes $(ls "$folder/dry")"
+"$AXON" "$folder/dry.axn" >"$folder/text" 2>&1 &&
+  [ "$(find "$folder/dry" -type f | wc -l)" = 7 ] ||
+  fail "save: $(ls "$folder/dry"; tail -5 "$folder/text")"
+
+# A fold has no axis, but a number of iterations.
+cat >"$folder/fold.axn" <<END
+do print (fold (fn h x => if x > 0.5 then not h else h) true
+  (uniform (key 1) [40000000] : f32[40000000]))
+END
+"$AXON" plan --target cuda:sm_90a "$folder/fold.axn" >"$folder/text" 2>&1 ||
+  fail "a fold of many elements: $(tail -5 "$folder/text")"
+
 exit "$bad"
