@@ -34,6 +34,10 @@ static void hash_op(Buffer *b, const KernelOp *s, KeyKind kind) {
   if (kind == KEY_OF_CODE) {
     hash_number(b, s->low);
     hash_number(b, s->high);
+  } else if (s->dtype == DT_I64 && s->kind != KOP_CONST &&
+             s->kind != KOP_AFFINE && s->low >= INT32_MIN &&
+             s->high <= INT32_MAX) {
+    hash_number(b, -1); /* its vectors have more lanes */
   }
   switch (s->kind) {
   case KOP_CONST:

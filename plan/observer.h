@@ -89,6 +89,7 @@ typedef struct KernelInfo {
                                   index is data */
   const char *source;          /* C source, if requested; or NULL */
   const char *schedule;        /* as --schedules reads it; or NULL */
+  bool is_declared;            /* the program declares the schedule */
   const struct Kernel *kernel; /* the kernel with the loops that its schedule
                                   adds, in the arena of the plan; NULL: the
                                   kernel of the group */

@@ -470,6 +470,10 @@ ScheduleEntry *schedule_find(const FusionGroup *c, const char *arch) {
   return declared;
 }
 
+bool schedule_is_declared(const FusionGroup *c, const char *arch) {
+  return find_declared(c, arch) != NULL;
+}
+
 static bool matches_sizes(const ScheduleEntry *e, double m, double n,
                           double k) {
   const double sizes[] = {m, n, k};

@@ -107,6 +107,8 @@ uint32_t schedule_file_count(void);
 const ScheduleEntry *schedule_file_entry(uint32_t at);
 /* The entry of a kernel, or NULL.  arch: NULL for the CPU. */
 ScheduleEntry *schedule_find(const FusionGroup *c, const char *arch);
+/* Returns true if the program declares the schedule of the kernel. */
+bool schedule_is_declared(const FusionGroup *c, const char *arch);
 /* The last declaration that stores the value of a node, or NULL. */
 ScheduleEntry *schedule_find_storage(const Graph *g, const Node *n);
 /* The declared schedule of a node as a number; 0: there are none.  Equal plans

@@ -603,6 +603,20 @@ static bool is_listed(const Buffer *out, const char *schedule) {
   return out->text && strstr(out->text, schedule);
 }
 
+/* Returns true if another kernel with this number has another schedule.  A file
+ * has one for both; those that the program declares win over it. */
+static bool is_ambiguous(const PlanRecorder *recorder, const PlanKernel *k) {
+  const char *text = k->info.schedule;
+  size_t head = strcspn(text, "\n") + 1;
+  for (uint32_t j = 0; j < recorder->runs.len; j++)
+    for (uint32_t i = 0; i < recorder->runs.at[j]->kernels.len; i++) {
+      const char *other = recorder->runs.at[j]->kernels.at[i].info.schedule;
+      if (other && !strncmp(text, other, head) && strcmp(text, other) != 0)
+        return true;
+    }
+  return false;
+}
+
 void plan_schedules(Buffer *out, const PlanRecorder *recorder,
                     const PlanStyle *style) {
   uint32_t number = 0;
@@ -618,7 +632,11 @@ void plan_schedules(Buffer *out, const PlanRecorder *recorder,
       schedule_put_comment(out, k->place.text ? k->place.text : "");
       buffer_puts(out, k->place.file ? ", " : "");
       put_location(out, &k->place);
-      buffer_printf(out, " *)\n%s", text);
+      bool in_comment = !style->with_stage && k->info.is_declared &&
+                        is_ambiguous(recorder, k);
+      buffer_printf(out,
+                    in_comment ? "; the program declares:\n%s*)\n" : " *)\n%s",
+                    text);
     }
   if (!out->len)
     buffer_puts(out, "(* no kernel of the program was compiled for the CPU: "

@@ -54,6 +54,11 @@ AXON_VERIFY=1 "$AXON" plan "$here/tests/ops/filter_gradient.axn" >out 2>&1 ||
   fail "filter_gradient: $(head -5 out)"
 grep 'no C code' out && fail 'filter_gradient: a kernel has no code'
 
+# Windows of many terms, kernels with declared schedules, integers of few bits,
+# folds.  `make check-schedules` checks all programs.
+python3 "$here/tests/schedule_texts.py" ops/filter_gradient ops/schedule_tiles \
+  run/ragged run/recurrences || fail 'other kernels'
+
 # ---- another schedule of each kernel: no vectors ----
 "$AXON" c.axn >expected
 awk '/^kernel/ { print; print "  width 1" } /^ *[0-9]+: by/' c.axs |

@@ -208,6 +208,7 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->nests = s.nests;
   about->gemms = gemm_nests(k, &s, arena);
   about->schedule = schedule_entry(arena, c, k, &s);
+  about->is_declared = schedule_is_declared(c, NULL);
   count_all_accesses(k, &s, arena, about);
   cost_count(k, &s, machine_core_rates(), &about->counts);
   about->terms =

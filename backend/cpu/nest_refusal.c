@@ -188,7 +188,9 @@ static double terms_inside(const Nest *n, uint32_t at) {
 static const char *check_runs(const NestCheck *c) {
   const Nest *n = c->nest;
   uint32_t run = run_loop(n);
-  if (!nest_needs_runs(n->spec, c->schedule, c->schedule->vector_axes[c->at]))
+  /* Windows have few terms, if more than a run. */
+  if (!nest_needs_runs(n->spec, c->schedule, c->schedule->vector_axes[c->at]) ||
+      (run == NO_LOOP && short_reduction_applies(n->spec)))
     return NULL;
   if (run == NO_LOOP)
     return "an f32 sum of this many terms needs `run`, to keep its digits: "

@@ -6,6 +6,7 @@
 #include "backend/cuda/ptxas_report.h"
 #include "backend/cuda/schedule_text.h"
 #include "plan/observer.h"
+#include "plan/schedule_file.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/trap.h"
@@ -95,6 +96,7 @@ static void fill_info(const FusionGroup *c, Device *d, Arena *arena,
   Buffer entry = {.arena = arena};
   kernel_text_print(&entry, c, k, d->target.arch);
   about->schedule = entry.text;
+  about->is_declared = schedule_is_declared(c, d->target.arch);
   about->nests = all_nests(c, arena, k);
   if (notes && cuda_emit(c->kernel, &d->target, text, notes, &noted))
     about->source = noted.source.text;
