@@ -20,8 +20,8 @@ double cost_miss_share(double bytes, double cache_bytes) {
 
 static bool is_same_body(const CostBody *a, const CostBody *b) {
   return a->vectors == b->vectors && a->loads == b->loads &&
-         a->stores == b->stores && a->others == b->others &&
-         a->serial == b->serial;
+         a->elements == b->elements && a->stores == b->stores &&
+         a->others == b->others && a->serial == b->serial;
 }
 
 /* With too many different bodies, the last one becomes a mean. */
@@ -30,6 +30,7 @@ static void merge_body(CostBody *into, const CostBody *body) {
          part = body->iterations / all;
   into->vectors += part * (body->vectors - into->vectors);
   into->loads += part * (body->loads - into->loads);
+  into->elements += part * (body->elements - into->elements);
   into->stores += part * (body->stores - into->stores);
   into->others += part * (body->others - into->others);
   into->serial += part * (body->serial - into->serial);
@@ -51,47 +52,54 @@ void cost_add_body(CostCounts *c, const CostBody *body) {
 }
 
 /* The slowest resource takes its whole time.  The others delay it a little,
- * since the core does not schedule instructions perfectly. */
-static void add_core_cycles(CostTerms *t, const CostBody *b, CoreType type,
-                            const CoreRates *r) {
-  double instructions = b->vectors + b->loads + b->stores + b->others;
+ * since the core does not schedule instructions perfectly.  Returns the cycles
+ * in which no instruction accesses L1. */
+static double add_core_cycles(CostTerms *t, const CostBody *b, CoreType type,
+                              const CoreRates *r) {
+  double instructions =
+      b->vectors + b->loads + b->elements + b->stores + b->others;
   double each[] = {
       [COST_ARITHMETIC] = b->vectors / r->fma_per_cycle[type],
-      [COST_LOADS] =
-          b->loads / r->loads_per_cycle + b->stores / r->stores_per_cycle,
+      [COST_LOADS] = b->loads / r->loads_per_cycle +
+                     b->elements / r->elements_per_cycle +
+                     b->stores / r->stores_per_cycle,
       [COST_ISSUE] = instructions / r->issue_per_cycle,
       [COST_LATENCY] = b->serial * r->fma_latency,
   };
-  double max = 0;
+  double slowest = 0;
   for (int j = COST_ARITHMETIC; j <= COST_LATENCY; j++)
-    max = fmax(max, each[j]);
+    slowest = fmax(slowest, each[j]);
+  double max = slowest;
   for (int j = COST_ARITHMETIC; j <= COST_LATENCY; j++) {
     double share = each[j] == max ? 1 : COST_CONTENTION;
     t->cycles[j] += b->iterations * share * each[j];
     max = each[j] == max ? HUGE_VAL : max; /* only one is the slowest */
   }
+  return b->iterations * (slowest - each[COST_LOADS]);
 }
 
-/* The part of the transfers that computation does not hide. */
+/* Transfers between caches use L1 as loads do, so that only the cycles in which
+ * no instruction accesses it hide them. */
 static void add_transfers(CostTerms *t, const CostCounts *c, const CoreRates *r,
-                          double core) {
+                          double unused) {
   double each[CORE_BOUNDARIES], all = 0;
   for (int j = 0; j < CORE_BOUNDARIES; j++)
     all += each[j] = c->bytes[j] / r->bytes_per_cycle[j];
-  double hidden = COST_OVERLAP * fmin(core, all);
-  for (int j = 0; j < CORE_BOUNDARIES && all > 0; j++)
-    t->cycles[COST_L1_L2 + j] = each[j] * (1 - hidden / all);
+  all *= COST_EXPOSED_TRANSFERS;
+  double share = all > unused ? 1 - unused / all : 0;
+  for (int j = 0; j < CORE_BOUNDARIES; j++)
+    t->cycles[COST_L1_L2 + j] =
+        COST_EXPOSED_TRANSFERS *
+        (share * each[j] + c->copied_bytes[j] / r->bytes_per_cycle[j]);
 }
 
 CostTerms cost_of_counts(const CostCounts *c, const CoreRates *r,
                          double threads) {
   CostTerms t = {.total = 0};
-  double core = 0, work = 0;
+  double unused = 0, work = 0;
   for (uint32_t j = 0; j < c->body_count; j++)
-    add_core_cycles(&t, &c->bodies[j], c->type, r);
-  for (int j = COST_ARITHMETIC; j <= COST_LATENCY; j++)
-    core += t.cycles[j];
-  add_transfers(&t, c, r, core);
+    unused += add_core_cycles(&t, &c->bodies[j], c->type, r);
+  add_transfers(&t, c, r, unused);
   t.cycles[COST_PACKING] = c->packed_vectors * COST_PACK_CYCLES;
   t.cycles[COST_CALLS] = c->calls * COST_CALL_CYCLES;
   t.cycles[COST_TASKS] = c->tasks * r->task_cycles;

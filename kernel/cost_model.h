@@ -4,7 +4,7 @@
  * loop bodies, and the bytes that cross the boundary of each cache.  Rates of
  * the machine (machine.h) turn counts into cycles.  As in the ECM model
  * (Treibig and Hager, 2010), a body takes the time of its slowest resource, and
- * transfers are hidden by computation in part.
+ * only cycles without loads and stores hide transfers between caches.
  *
  * Choosers enumerate candidates and take the one of least cost.  A choice that
  * changes the order of the terms of a sum uses machine_reference_rates(), so
@@ -18,8 +18,10 @@ enum { MAX_COST_BODIES = 24 };
 
 typedef struct CostBody { /* instructions of one iteration */
   double iterations;
-  double vectors; /* multiply-adds and other arithmetic, in vectors */
-  double loads, stores;
+  double vectors;  /* multiply-adds and other arithmetic, in vectors */
+  double loads;    /* of vectors */
+  double elements; /* loads of one element, also as operands */
+  double stores;
   double others; /* instructions that use only the front end */
   double serial; /* accumulations that wait for each other */
 } CostBody;
@@ -29,6 +31,8 @@ typedef struct CostCounts {
   uint32_t body_count;
   CostBody bodies[MAX_COST_BODIES];
   double bytes[CORE_BOUNDARIES]; /* across the boundaries of caches */
+  /* more bytes, of copies that have no arithmetic */
+  double copied_bytes[CORE_BOUNDARIES];
   double packed_vectors;         /* vectors copied to packed operands */
   double calls;                  /* of register tiles, and starts of loops */
   double tasks;                  /* parallel tasks */

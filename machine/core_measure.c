@@ -30,6 +30,7 @@ typedef enum CoreBenchmark { /* in the order of core_rates.def */
                              BENCH_FMA_BF16,
                              BENCH_LATENCY,
                              BENCH_LOADS,
+                             BENCH_ELEMENTS,
                              BENCH_STORES,
                              BENCH_ISSUE,
                              BENCH_L2,
@@ -57,9 +58,24 @@ static void count_cycles(int64_t cycles) {
     }
 }
 
+/* Instructions that no other resource delays.  No nops: a core may join a nop
+ * with the instruction before it. */
 static void issue(int64_t rounds) {
   for (int64_t i = 0; i < rounds; i++)
+#if defined(__x86_64__)
+    __asm__ volatile(".rept 8\n"
+                     "add $1, %%eax\n movaps %%xmm0, %%xmm1\n"
+                     "add $1, %%ecx\n movaps %%xmm0, %%xmm2\n"
+                     "add $1, %%edx\n movaps %%xmm0, %%xmm3\n"
+                     "add $1, %%esi\n movaps %%xmm0, %%xmm4\n"
+                     ".endr"
+                     :
+                     :
+                     : "eax", "ecx", "edx", "esi", "xmm1", "xmm2", "xmm3",
+                       "xmm4", "cc");
+#else
     __asm__ volatile(".rept 64\n nop\n .endr");
+#endif
 }
 
 static int nothing(void *context, int64_t begin, int64_t end) {
@@ -98,9 +114,12 @@ static double run_rounds(CoreBench *b, CoreBenchmark which, int64_t rounds) {
     b->sink = k->dependent(rounds);
     return all * MICRO_STEPS;
   case BENCH_LOADS:
+  case BENCH_ELEMENTS:
   case BENCH_STORES:
     for (int64_t i = 0; i < rounds; i++)
-      which == BENCH_LOADS ? k->load(b->buffer, l1) : k->store(b->buffer, l1);
+      which == BENCH_LOADS      ? k->load(b->buffer, l1)
+      : which == BENCH_ELEMENTS ? k->load_elements(b->buffer, l1)
+                                : k->store(b->buffer, l1);
     return all * (double)(l1 / k->vector_bytes);
   case BENCH_ISSUE:
     issue(rounds);

@@ -24,6 +24,8 @@ typedef struct Microbenchmarks {
   double (*multiply_add_f64)(int64_t rounds);
   float (*dependent)(int64_t rounds);
   void (*load)(const char *from, size_t bytes);
+  /* Loads the first element of each vector. */
+  void (*load_elements)(const char *from, size_t bytes);
   void (*store)(char *to, size_t bytes);
 } Microbenchmarks;
 enum { MICRO_STEPS = 12 };

@@ -79,11 +79,11 @@ dot_bf16(int64_t rounds) {
 
 static const Microbenchmarks by_width[] = {
     {64, 24 * 32, multiply_64, read_64, copy_64, stream_64, 0, NULL,
-     multiply_f64_64, dependent_64, load_64, store_64},
+     multiply_f64_64, dependent_64, load_64, load_elements_64, store_64},
     {32, 12 * 16, multiply_32, read_32, copy_32, stream_32, 0, NULL,
-     multiply_f64_32, dependent_32, load_32, store_32},
+     multiply_f64_32, dependent_32, load_32, load_elements_32, store_32},
     {16, 12 * 8, multiply_16, read_16, copy_16, stream_16, 0, NULL,
-     multiply_f64_16, dependent_16, load_16, store_16},
+     multiply_f64_16, dependent_16, load_16, load_elements_16, store_16},
 };
 
 Microbenchmarks machine_microbenchmarks(uint32_t vector_bytes) {
@@ -132,8 +132,9 @@ typedef double Doubles __attribute__((vector_size(16), aligned(8), may_alias));
 Microbenchmarks machine_microbenchmarks(uint32_t vector_bytes) {
   (void)vector_bytes;
   return (Microbenchmarks){
-      16, 12 * 8, multiply_16,     read_16,      copy_16, stream_16,
-      0,  NULL,   multiply_f64_16, dependent_16, load_16, store_16};
+      16,      12 * 8, multiply_16,     read_16,      copy_16, stream_16,
+      0,       NULL,   multiply_f64_16, dependent_16, load_16, load_elements_16,
+      store_16};
 }
 
 #endif

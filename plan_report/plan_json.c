@@ -105,12 +105,13 @@ static void put_counts(Buffer *out, const CostCounts *c) {
   json_open(out, "bodies", '[');
   for (uint32_t j = 0; j < c->body_count; j++) {
     const CostBody *b = &c->bodies[j];
-    const double of[] = {b->iterations, b->vectors, b->loads,
+    const double of[] = {b->iterations, b->vectors, b->loads, b->elements,
                          b->stores,     b->others,  b->serial};
     put_numbers(out, NULL, ARRAY_LEN(of), of);
   }
   buffer_putc(out, ']');
   put_numbers(out, "bytes", CORE_BOUNDARIES, c->bytes);
+  put_numbers(out, "copied_bytes", CORE_BOUNDARIES, c->copied_bytes);
   put_number(out, "packed", c->packed_vectors);
   put_number(out, "calls", c->calls);
   put_number(out, "tasks", c->tasks);

@@ -137,11 +137,13 @@ static void count_traffic(const ConvCount *c) {
   /* the input that the window is copied from passes through the cache */
   double held = 2 * window + result + (by_channels ? panel : weights);
   bool fits = held <= l2;
-  c->to->bytes[0] += c->times * (first + 2 * window);
+  c->to->bytes[0] += c->times * first;
+  c->to->copied_bytes[0] += c->times * 2 * window;
   c->to->bytes[1] +=
-      c->times * (fits ? window + weights + 2 * result
-                       : 2 * window + weights + 2 * blocks * result +
+      c->times * (fits ? weights + 2 * result
+                       : weights + 2 * blocks * result +
                              (by_channels ? ceil(height / width) * window : 0));
+  c->to->copied_bytes[1] += c->times * (fits ? 1 : 2) * window;
 }
 
 /* The window with hints in place of symbolic sizes. */

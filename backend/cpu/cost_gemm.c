@@ -40,16 +40,16 @@ static bool keeps_b(const GemmTiling *t, const GemmProblem *g) {
 
 void cost_add_tile_terms(CostCounts *c, double rows, double vectors,
                          double terms, double pointers) {
-  /* with more pointers than registers, most of them live in memory */
-  double spilled =
-      pointers > COST_ROW_POINTERS ? pointers - COST_KEPT_POINTERS : 0;
+  /* pointers that exceed the registers are read from memory in each term */
+  double spilled = fmax(pointers - COST_KEPT_POINTERS, 0);
+  /* the only use of an element is an operand in memory */
+  bool is_operand = vectors == 1;
   cost_add_body(
       c, &(CostBody){.iterations = terms,
-                     .vectors = rows * vectors,
-                     .loads = rows + vectors + spilled,
-                     .stores = COST_SPILL_STORES * spilled,
-                     /* the only use of an element is an operand in memory */
-                     .others = TERM_INSTRUCTIONS - (vectors == 1 ? rows : 0),
+                     .vectors = rows * vectors + COST_SPILL_VECTORS * spilled,
+                     .loads = vectors + (is_operand ? 0 : rows),
+                     .elements = spilled + (is_operand ? rows : 0),
+                     .others = TERM_INSTRUCTIONS - (is_operand ? rows : 0),
                      .serial = 1});
 }
 
@@ -113,19 +113,30 @@ static void add_panels(CostCounts *c, const GemmTiling *t, const GemmProblem *g,
   }
 }
 
-static void add_tiles(CostCounts *c, const GemmTiling *t, const GemmProblem *g,
-                      const TileCounts *x) {
-  double rows = x->rows * g->sharing, mr = t->mr;
+/* The tiles of a block of rows.  Its remainder takes a full tile. */
+static void add_row_block(CostCounts *c, const GemmTiling *t,
+                          const GemmProblem *g, double rows, double times,
+                          double columns) {
+  double mr = t->mr;
   double rest = fmod(rows, mr), full = floor(rows / mr),
          lesser = rest > 0 ? mr - rest : 0; /* tiles of one row less */
   bool shrinks = t->has_mr_minus_one && rest > 0 && lesser * (mr - 1) <= rows;
   if (shrinks) {
     full = (rows - lesser * (mr - 1)) / mr;
-    add_panels(c, t, g, mr - 1, lesser * x->times, x->columns);
+    add_panels(c, t, g, mr - 1, lesser * times, columns);
   } else if (rest > 0) {
     full++;
   }
-  add_panels(c, t, g, mr, full * x->times, x->columns);
+  add_panels(c, t, g, mr, full * times, columns);
+}
+
+static void add_tiles(CostCounts *c, const GemmTiling *t, const GemmProblem *g,
+                      const TileCounts *x) {
+  double rows = x->rows * g->sharing, mc = fmin((double)t->mc, rows);
+  double rest = fmod(rows, mc);
+  add_row_block(c, t, g, mc, x->times * floor(rows / mc), x->columns);
+  if (rest > 0)
+    add_row_block(c, t, g, rest, x->times, x->columns);
 }
 
 /* Bytes between L1 and L2.  A panel of b is read for each tile of rows, and a

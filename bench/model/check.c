@@ -45,6 +45,8 @@ static CostCounts take_counts(char **at) {
   c.calls = take(at);
   for (int k = 0; k < CORE_BOUNDARIES; k++)
     c.bytes[k] = take(at);
+  for (int k = 0; k < CORE_BOUNDARIES; k++)
+    c.copied_bytes[k] = take(at);
   uint32_t count = (uint32_t)take(at);
   if (count > MAX_COST_BODIES) {
     fprintf(stderr, "check: %u loop bodies\n", count);
@@ -55,6 +57,7 @@ static CostCounts take_counts(char **at) {
     b->iterations = take(at);
     b->vectors = take(at);
     b->loads = take(at);
+    b->elements = take(at);
     b->stores = take(at);
     b->others = take(at);
     b->serial = take(at);
@@ -125,7 +128,7 @@ static void judge(const Table *t, const char *path) {
     }
   }
   const char *name = strrchr(path, '/');
-  printf("%-18s %4u schedules %5u pairs %6.3f ordered %6.3f of the best\n",
+  printf("%-26s %4u schedules %5u pairs %6.3f ordered %6.3f of the best\n",
          name ? name + 1 : path, t->count, decided,
          decided ? (double)right / decided : 1,
          t->points[chosen].seconds / t->points[best].seconds);

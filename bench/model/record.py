@@ -2,7 +2,8 @@
 measured time, and the counts of the model.
 
 A table has the rates of the machine, so that the model can be evaluated on any
-other one.  All schedules of a space are timed in turn, in one thread; the
+other one.  Its name is that of the space and of the processor, by vendor, family
+and model: blur.amd25_17.csv.  All schedules of a space are timed in turn, in one thread; the
 fastest call of all rounds counts.  A space is refused if the fastest calls of
 even and odd rounds differ too much.
 """
@@ -167,7 +168,7 @@ def plan(o, program, schedule):
 
 def numbers(counts):
     of = [counts["type"], counts["tasks"], counts["packed"], counts["calls"],
-          *counts["bytes"], len(counts["bodies"]),
+          *counts["bytes"], *counts["copied_bytes"], len(counts["bodies"]),
           *(x for body in counts["bodies"] for x in body)]
     return " ".join(f"{x:.12g}" for x in of)
 
@@ -246,13 +247,29 @@ def disturbed(core):
             for key in reasons if core.get(key)]
 
 
+def processor():
+    """Lines of the first processor in /proc/cpuinfo."""
+    text = pathlib.Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+    fields = (line.split(":", 1) for line in text.split("\n") if ":" in line)
+    return {key.strip(): value.strip() for key, value in fields}
+
+
+def processor_label():
+    """Vendor, family and model, as a part of file names."""
+    of = processor()
+    vendor = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}.get(
+        of["vendor_id"], "other")
+    return f"{vendor}{of['cpu family']}_{of['model']}"
+
+
 def machine_lines(o):
     core = json.loads(axon(o, "doctor", "--measure", "--json"))["core"]
     cache = core.pop("cache_bytes")
     comments = disturbed(core)
     for line in comments:
         print(f"rates {line[2:]}", file=sys.stderr)
-    return [*comments, *(f"rate {k} {v:.6g}" for k, v in core.items()
+    return [f"# processor {processor()['model name']}", *comments,
+            *(f"rate {k} {v:.6g}" for k, v in core.items()
               if not isinstance(v, (bool, list))),
             "cache " + " ".join(f"{x:.0f}" for x in cache)]
 
@@ -262,20 +279,20 @@ def is_wide():
     return "avx512vl" in pathlib.Path("/proc/cpuinfo").read_text()
 
 
-def counted(o, name, folder):
+def counted(o, path, folder):
     """A table as it is, and with the counts of this build.  Its caches are those
     of its machine."""
-    lines = (SPACES / f"{name}.csv").read_text().splitlines()
+    lines = path.read_text().splitlines()
     caches = next(x.split()[1:] for x in lines if x.startswith("cache "))
     os.environ["AXON_CACHES"] = ",".join(caches)
-    space, new = Space(o, name, folder), []
+    space, new = Space(o, path.name.split(".")[0], folder), []
     for line in lines:
         if line.startswith("point "):
             seconds, text = line.split()[1], line.split(" ; ")[1]
             kernel = plan(o, space.program,
                           space.file(text.replace(" | ", "\n")))
             if not kernel:
-                sys.exit(f"{name}.csv: this schedule is refused: {text}")
+                sys.exit(f"{path.name}: this schedule is refused: {text}")
             counts = numbers(kernel["model_counts"])
             line = f"point {seconds} {counts} ; {text}"
         new.append(line)
@@ -285,15 +302,17 @@ def counted(o, name, folder):
 def count_all(o, folder):
     """Replaces the counts of tables, or only compares them."""
     differ = []
-    for name in o.spaces or SPACE:
-        old, new = counted(o, name, folder)
+    tables = (path for name in o.spaces or SPACE
+              for path in sorted(SPACES.glob(f"{name}.*.csv")))
+    for path in tables:
+        old, new = counted(o, path, folder)
         if old != new:
-            differ.append(name)
+            differ.append(path.name)
         if not o.compare:
-            (SPACES / f"{name}.csv").write_text("\n".join(new) + "\n")
+            path.write_text("\n".join(new) + "\n")
     if o.compare and differ:
         sys.exit("other counts than those of this build: " +
-                 ", ".join(f"{name}.csv" for name in differ) +
+                 ", ".join(differ) +
                  "; bench/record_model.sh --counts replaces them")
 
 
@@ -316,7 +335,8 @@ def main():
             rows, repeats = Space(o, name, folder).record()
             title = (f"{name}: {len(rows)} schedules, one thread; 90 % repeat "
                      f"within {100 * repeats:.1f} %")
-            put(SPACES / f"{name}.csv", title, machine, rows)
+            put(SPACES / f"{name}.{processor_label()}.csv", title, machine,
+                rows)
 
 
 main()
