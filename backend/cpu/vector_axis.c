@@ -1,7 +1,7 @@
 /* Cost model for the vectorized axis. */
 #include "backend/cpu/vector_axis.h"
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/nest_choose.h"
 #include "kernel/trim_no_ops.h"
 #include "machine/limits/cpu.h"
 
@@ -145,6 +145,14 @@ static double store_cost(int64_t stride, double width) {
              : access_cost(stride, STRIDED_STORE_FACTOR * width);
 }
 
+/* Vectors of a short axis are shuffled, and stored together. */
+static double output_cost(const LoopNest *loop, const LoopOutput *r, uint32_t v,
+                          double width) {
+  return width > 1 && interleave_axis(loop, v) != NO_AXIS
+             ? INTERLEAVED_STORE_COST
+             : store_cost(r->global_index->coef[v], width);
+}
+
 /* Cost of floor divisions that differ along v.  Usually all lanes have the same
  * quotient, which is tested; otherwise lanes are loaded one by one. */
 static double quotient_cost(const LoopNest *loop, const AffineExpr *q,
@@ -253,7 +261,7 @@ static double vectorized_cost(const LoopNest *loop, const uint64_t *depends,
         loop_store_is_strided(loop, r, v))
       cost += 1 + staging_cost(loop, r->global_index, w);
     else if (r->global_index && v < loop->spatial_axes && !has_reduction(loop))
-      cost += store_cost(r->global_index->coef[v], w);
+      cost += output_cost(loop, r, v, w);
   }
   double vectors = (double)ceil_div(loop_extent_hint(loop, v), width);
   cost *= vectors * w / extent;

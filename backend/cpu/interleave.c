@@ -1,0 +1,36 @@
+/* Results whose last axis is short, such as the two numbers of each element of
+ * a complex tensor.  Vectors lie along the axis before it, so that the elements
+ * of a vector are apart in memory.  A task has all iterations of the short
+ * axis, so that the vectors of all of them can be stored together (step
+ * `interleave`). */
+#include "backend/cpu/nest_choose.h"
+
+static bool is_interleaved(const LoopNest *loop, const LoopOutput *r,
+                           uint32_t v, uint32_t w) {
+  return r->global_index && !r->local_index && r->reduce == PRIM_NONE &&
+         r->global_index->coef[w] == 1 &&
+         r->global_index->coef[v] == loop->extents[w];
+}
+
+uint32_t interleave_axis(const LoopNest *loop, uint32_t v) {
+  if (v >= loop->parallel_axes || loop->axis_count > loop->parallel_axes ||
+      loop->staging)
+    return NO_AXIS;
+  for (uint32_t w = 0; w < loop->parallel_axes; w++) {
+    int64_t extent = loop->extents[w];
+    bool fits = w != v && extent >= 2 && extent <= MAX_INTERLEAVED &&
+                extent_is_static(loop->graph, extent);
+    for (uint32_t j = 0; j < loop->outputs.len; j++)
+      fits = fits && is_interleaved(loop, &loop->outputs.at[j], v, w);
+    if (fits)
+      return w;
+  }
+  return NO_AXIS;
+}
+
+bool interleave_has_tasks(const Schedule *s, const LoopNest *loop, uint32_t v) {
+  uint32_t last = loop->parallel_axes - 1;
+  return s->task_kind == TASK_TILE && v == last && !s->transpose &&
+         !s->gemm_tilings && interleave_axis(loop, v) == last - 1 &&
+         s->task_height == loop->extents[last - 1];
+}
