@@ -4,6 +4,7 @@
  * axis, so that the vectors of all of them can be stored together (step
  * `interleave`). */
 #include "backend/cpu/nest_choose.h"
+#include "machine/limits/cpu.h"
 
 static bool is_interleaved(const LoopNest *loop, const LoopOutput *r,
                            uint32_t v, uint32_t w) {
@@ -12,9 +13,10 @@ static bool is_interleaved(const LoopNest *loop, const LoopOutput *r,
          r->global_index->coef[v] == loop->extents[w];
 }
 
-uint32_t interleave_axis(const LoopNest *loop, uint32_t v) {
+uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width) {
   if (v >= loop->parallel_axes || loop->axis_count > loop->parallel_axes ||
-      loop->staging)
+      loop->staging || width == 1 ||
+      loop_extent_hint(loop, v) < MIN_INTERLEAVED_VECTORS * width)
     return NO_AXIS;
   for (uint32_t w = 0; w < loop->parallel_axes; w++) {
     int64_t extent = loop->extents[w];
@@ -31,6 +33,6 @@ uint32_t interleave_axis(const LoopNest *loop, uint32_t v) {
 bool interleave_has_tasks(const Schedule *s, const LoopNest *loop, uint32_t v) {
   uint32_t last = loop->parallel_axes - 1;
   return s->task_kind == TASK_TILE && v == last && !s->transpose &&
-         !s->gemm_tilings && interleave_axis(loop, v) == last - 1 &&
+         !s->gemm_tilings && interleave_axis(loop, v, s->width) == last - 1 &&
          s->task_height == loop->extents[last - 1];
 }

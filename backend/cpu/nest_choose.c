@@ -102,8 +102,8 @@ static void list_candidates(NestCandidates *to, const NestChoice *c) {
 static double cost_of_nest(const NestChoice *c, const Nest *n) {
   const CoreRates *rates = machine_reference_rates();
   const Schedule *s = c->schedule;
-  CostCounts counts = {
-      .type = s->width * 8 == s->vector_bytes ? CORE_F64 : CORE_F32};
+  CostCounts counts = {.type = s->width * 8 == s->vector_bytes ? CORE_F64
+                                                               : CORE_F32};
   cost_add_nest(&counts, c->kernel, s, n, rates);
   return cost_of_counts(&counts, rates, 1).total;
 }
@@ -111,8 +111,7 @@ static double cost_of_nest(const NestChoice *c, const Nest *n) {
 /* Returns NULL if the CPU cannot run the candidate. */
 static Nest *make_candidate(const NestChoice *begin, const NestCandidates *of,
                             uint32_t j) {
-  NestChoice c =
-      nest_begin_choice(begin->kernel, begin->schedule, begin->at);
+  NestChoice c = nest_begin_choice(begin->kernel, begin->schedule, begin->at);
   of->forms[j](&c, of->numbers[j]);
   nest_verify_chosen(c.builder.nest, c.builder.refusal);
   return c.builder.refusal ||

@@ -133,7 +133,8 @@ void nest_form_rows(NestChoice *c, int64_t number) {
 /* ---- interleaved stores ---- */
 
 void nest_form_interleaved(NestChoice *c, int64_t number) {
-  uint32_t v = c->vector_axis, w = interleave_axis(c->loop, v);
+  uint32_t v = c->vector_axis,
+           w = interleave_axis(c->loop, v, c->schedule->width);
   NestStep order = {.kind = STEP_ORDER}, interleave = {.kind = STEP_INTERLEAVE};
   (void)number;
   nest_build_step(&c->builder, STEP_UNROLL, w, 0, 0, TAIL_LESS);

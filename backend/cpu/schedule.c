@@ -267,13 +267,12 @@ void schedule_trim(Kernel *k, const Schedule *s) {
 }
 
 /* Makes tasks of vectors along the last axis, and of all iterations of a short
- * axis whose elements lie between theirs.  Returns false if there is none, or
- * too few vectors. */
+ * axis whose elements lie between theirs.  Returns false if there is none. */
 static bool choose_interleaved_tasks(Kernel *k, Schedule *s) {
   const LoopNest *loop = k->loops.at[0];
-  uint32_t last = k->parallel_axes - 1, axis = interleave_axis(loop, last);
-  if (k->loops.len > 1 || axis == NO_AXIS || s->width == 1 ||
-      loop_extent_hint(loop, last) < MIN_INTERLEAVED_VECTORS * s->width)
+  uint32_t last = k->parallel_axes - 1,
+           axis = interleave_axis(loop, last, s->width);
+  if (k->loops.len > 1 || axis == NO_AXIS)
     return false;
   kernel_move_axis_last(k, axis);
   kernel_move_axis_last(k, last - 1);

@@ -148,7 +148,7 @@ static double store_cost(int64_t stride, double width) {
 /* Vectors of a short axis are shuffled, and stored together. */
 static double output_cost(const LoopNest *loop, const LoopOutput *r, uint32_t v,
                           double width) {
-  return width > 1 && interleave_axis(loop, v) != NO_AXIS
+  return interleave_axis(loop, v, (uint32_t)width) != NO_AXIS
              ? INTERLEAVED_STORE_COST
              : store_cost(r->global_index->coef[v], width);
 }
