@@ -9,8 +9,6 @@
 #include "backend/cpu/narrow_product.h"
 #include "backend/cpu/small_product.h"
 
-enum { MAX_NEST_CANDIDATES = 6 };
-
 typedef void NestForm(NestChoice *c, int64_t number);
 
 typedef struct NestCandidates {
@@ -113,12 +111,26 @@ static Nest *make_candidate(const NestChoice *begin, const NestCandidates *of,
                             uint32_t j) {
   NestChoice c = nest_begin_choice(begin->kernel, begin->schedule, begin->at);
   of->forms[j](&c, of->numbers[j]);
-  nest_verify_chosen(c.builder.nest, c.builder.refusal);
-  return c.builder.refusal ||
-                 (of->count > 1 &&
-                  nest_refusal(c.kernel, c.schedule, c.at, c.builder.nest))
-             ? NULL
-             : c.builder.nest;
+  Nest *n = c.builder.nest;
+  nest_verify_chosen(n, c.builder.refusal);
+  bool is_refused = c.builder.refusal != NULL;
+  if (!is_refused && of->count > 1)
+    is_refused = nest_refusal(c.kernel, c.schedule, c.at, n) != NULL;
+  return is_refused ? NULL : n;
+}
+
+uint32_t nest_try(const Kernel *k, const Schedule *s, uint32_t at,
+                  NestTrial *to) {
+  NestChoice c = nest_begin_choice(k, s, at);
+  NestCandidates of = {.count = 0};
+  uint32_t count = 0;
+  list_candidates(&of, &c);
+  for (uint32_t j = 0; j < of.count; j++) {
+    Nest *n = make_candidate(&c, &of, j);
+    if (n)
+      to[count++] = (NestTrial){n, of.count > 1 ? cost_of_nest(&c, n) : 0};
+  }
+  return count;
 }
 
 Nest *nest_new_task(const Kernel *k, const Schedule *s, uint32_t at) {
@@ -127,18 +139,10 @@ Nest *nest_new_task(const Kernel *k, const Schedule *s, uint32_t at) {
 }
 
 Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
-  NestChoice c = nest_begin_choice(k, s, at);
-  NestCandidates of = {.count = 0};
-  Nest *best = NULL;
-  double least = 0;
-  list_candidates(&of, &c);
-  for (uint32_t j = 0; j < of.count; j++) {
-    Nest *n = make_candidate(&c, &of, j);
-    double cost = n && of.count > 1 ? cost_of_nest(&c, n) : 0;
-    if (!n || (best && !cost_is_less(cost, least, LEAST_NEST_GAIN)))
-      continue;
-    best = n;
-    least = cost;
-  }
-  return best;
+  NestTrial trials[MAX_NEST_CANDIDATES];
+  uint32_t count = nest_try(k, s, at, trials), best = 0;
+  for (uint32_t j = 1; j < count; j++)
+    if (cost_is_less(trials[j].cycles, trials[best].cycles, LEAST_NEST_GAIN))
+      best = j;
+  return count ? trials[best].nest : NULL;
 }

@@ -19,7 +19,18 @@ typedef struct NestChoice {
 
 /* ---- nest_choose.c ---- */
 
-/* Returns NULL if a step is refused. */
+enum { MAX_NEST_CANDIDATES = 6 };
+
+typedef struct NestTrial { /* a nest that the CPU can run */
+  Nest *nest;
+  double cycles; /* by the cost model, in one thread; 0: it is the only one */
+} NestTrial;
+
+/* Makes the nests that a loop nest can have, at most MAX_NEST_CANDIDATES, the
+ * one that is good in general first.  Returns their number. */
+uint32_t nest_try(const Kernel *k, const Schedule *s, uint32_t loop,
+                  NestTrial *to);
+/* The least of them; NULL: there is none. */
 Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t loop);
 /* The nest with the steps that the tasks determine, and no others.  Returns
  * NULL if a step is refused. */
