@@ -1,7 +1,7 @@
 /* Results whose last axis is short, such as the two numbers of each element of
  * a complex tensor.  Vectors lie along the axis before it, so that the elements
- * of a vector are apart in memory.  A task has all iterations of the short
- * axis, so that the vectors of all of them can be stored together (step
+ * of a vector are apart in memory.  If a task has all iterations of the short
+ * axis, the vectors of all of them can be stored together (step
  * `interleave`). */
 #include "backend/cpu/nest_choose.h"
 #include "machine/limits/cpu.h"
@@ -14,11 +14,11 @@ static bool is_interleaved(const LoopNest *loop, const LoopOutput *r,
 }
 
 uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width) {
-  if (v >= loop->parallel_axes || loop->axis_count > loop->parallel_axes ||
+  if (v >= loop->parallel_axes || loop->axis_count > loop->spatial_axes ||
       loop->staging || width == 1 ||
       loop_extent_hint(loop, v) < MIN_INTERLEAVED_VECTORS * width)
     return NO_AXIS;
-  for (uint32_t w = 0; w < loop->parallel_axes; w++) {
+  for (uint32_t w = 0; w < loop->spatial_axes; w++) {
     int64_t extent = loop->extents[w];
     bool fits = w != v && extent >= 2 && extent <= MAX_INTERLEAVED &&
                 extent_is_static(loop->graph, extent);
@@ -32,7 +32,10 @@ uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width) {
 
 bool interleave_has_tasks(const Schedule *s, const LoopNest *loop, uint32_t v) {
   uint32_t last = loop->parallel_axes - 1;
-  return s->task_kind == TASK_TILE && v == last && !s->transpose &&
-         !s->gemm_tilings && interleave_axis(loop, v, s->width) == last - 1 &&
-         s->task_height == loop->extents[last - 1];
+  uint32_t w = v == last ? interleave_axis(loop, v, s->width) : NO_AXIS;
+  if (w == NO_AXIS || s->transpose || s->gemm_tilings)
+    return false;
+  return w < last ? s->task_kind == TASK_TILE && w == last - 1 &&
+                        s->task_height == loop->extents[w]
+                  : s->task_kind == TASK_COLUMNS;
 }

@@ -68,12 +68,12 @@ const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t loop,
 
 /* ---- interleave.c ---- */
 
-/* The parallel axis whose elements lie between those along vector axis v, in
+/* The axis whose elements lie between those along vector axis v, in
  * all results of the loop; NO_AXIS: there is none, or there are few vectors.
  * Examples are the two numbers of each element of a complex tensor. */
 uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width);
-/* Returns true if tasks have all iterations of this axis, next to those of the
- * vectors. */
+/* Returns true if there is one, and tasks have all its iterations beside those
+ * of the vectors. */
 bool interleave_has_tasks(const Schedule *s, const LoopNest *loop, uint32_t v);
 
 /* ---- unroll_and_jam.c ---- */

@@ -139,6 +139,9 @@ void nest_form_interleaved(NestChoice *c, int64_t number) {
   (void)number;
   nest_build_step(&c->builder, STEP_UNROLL, w, 0, 0, TAIL_LESS);
   nest_build_step(&c->builder, STEP_TILE, v, 0, c->schedule->width, TAIL_PEEL);
+  for (uint32_t j = 0; j < c->order_count; j++)
+    if (c->order[j] != w)
+      nest_step_add(&order, c->order[j], 0);
   nest_step_add(&order, v, 1);
   nest_step_add(&order, w, 0);
   nest_step_add(&order, v, 0);

@@ -272,7 +272,8 @@ static bool choose_interleaved_tasks(Kernel *k, Schedule *s) {
   const LoopNest *loop = k->loops.at[0];
   uint32_t last = k->parallel_axes - 1,
            axis = interleave_axis(loop, last, s->width);
-  if (k->loops.len > 1 || axis == NO_AXIS)
+  if (k->loops.len > 1 || axis >= k->parallel_axes ||
+      loop->spatial_axes > k->parallel_axes)
     return false;
   kernel_move_axis_last(k, axis);
   kernel_move_axis_last(k, last - 1);
