@@ -8,14 +8,20 @@
 
 static bool is_interleaved(const LoopNest *loop, const LoopOutput *r,
                            uint32_t v, uint32_t w) {
-  return r->global_index && !r->local_index && r->reduce == PRIM_NONE &&
-         r->global_index->coef[w] == 1 &&
+  return r->global_index && !r->local_index && r->global_index->coef[w] == 1 &&
          r->global_index->coef[v] == loop->extents[w];
 }
 
+/* Returns true if the loop has no terms, or few that are unrolled. */
+static bool has_few_terms(const LoopNest *loop) {
+  return loop->axis_count == loop->spatial_axes ||
+         (loop->outputs.len == 1 && short_reduction_applies(loop) &&
+          short_reduction_has_constant_terms(loop) &&
+          !short_reduction_slides(loop));
+}
+
 uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width) {
-  if (v >= loop->parallel_axes || loop->axis_count > loop->spatial_axes ||
-      loop->staging || width == 1 ||
+  if (v >= loop->parallel_axes || loop->staging || width == 1 ||
       loop_extent_hint(loop, v) < MIN_INTERLEAVED_VECTORS * width)
     return NO_AXIS;
   for (uint32_t w = 0; w < loop->spatial_axes; w++) {
@@ -25,7 +31,7 @@ uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width) {
     for (uint32_t j = 0; j < loop->outputs.len; j++)
       fits = fits && is_interleaved(loop, &loop->outputs.at[j], v, w);
     if (fits)
-      return w;
+      return has_few_terms(loop) ? w : NO_AXIS;
   }
   return NO_AXIS;
 }

@@ -68,6 +68,11 @@ static void add_columns(NestCandidates *to, const NestChoice *c) {
       add_candidate(to, nest_form_columns, n);
 }
 
+static void add_interleaved(NestCandidates *to, const NestChoice *c) {
+  if (interleave_has_tasks(c->schedule, c->loop, c->vector_axis))
+    add_candidate(to, nest_form_interleaved, 0);
+}
+
 static void list_candidates(NestCandidates *to, const NestChoice *c) {
   const LoopNest *loop = c->loop;
   uint32_t points = unroll_and_jam_points(c->kernel, c->schedule, c->at);
@@ -83,13 +88,13 @@ static void list_candidates(NestCandidates *to, const NestChoice *c) {
       add_candidate(to, nest_form_jam, points);
     add_candidate(to, nest_form_rows, 0);
   } else if (short_reduction_is_unrolled(c->schedule, loop, c->vector_axis)) {
+    add_interleaved(to, c);
     add_candidate(to, short_reduction_form, 0);
   } else if (c->vector_axis != NO_AXIS && reduces(loop) &&
              c->vector_axis < loop->spatial_axes) {
     add_columns(to, c);
   } else {
-    if (interleave_has_tasks(c->schedule, loop, c->vector_axis))
-      add_candidate(to, nest_form_interleaved, 0);
+    add_interleaved(to, c);
     add_candidate(to, nest_form_rows, 0);
   }
 }

@@ -69,7 +69,8 @@ const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t loop,
 /* ---- interleave.c ---- */
 
 /* The axis whose elements lie between those along vector axis v, in
- * all results of the loop; NO_AXIS: there is none, or there are few vectors.
+ * all results of the loop; NO_AXIS: there is none, there are few vectors, or
+ * the loop has long sums.
  * Examples are the two numbers of each element of a complex tensor. */
 uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width);
 /* Returns true if there is one, and tasks have all its iterations beside those

@@ -132,23 +132,34 @@ void nest_form_rows(NestChoice *c, int64_t number) {
 
 /* ---- interleaved stores ---- */
 
+/* The terms, if there are any, are unrolled around the vectors of the short
+ * axis. */
 void nest_form_interleaved(NestChoice *c, int64_t number) {
-  uint32_t v = c->vector_axis,
-           w = interleave_axis(c->loop, v, c->schedule->width);
+  const LoopNest *loop = c->loop;
+  uint32_t v = c->vector_axis, w = interleave_axis(loop, v, c->schedule->width),
+           terms = 0;
   NestStep order = {.kind = STEP_ORDER}, interleave = {.kind = STEP_INTERLEAVE};
   (void)number;
   nest_build_step(&c->builder, STEP_UNROLL, w, 0, 0, TAIL_LESS);
   nest_build_step(&c->builder, STEP_TILE, v, 0, c->schedule->width, TAIL_PEEL);
-  for (uint32_t j = 0; j < c->order_count; j++)
+  while (terms < c->order_count && c->order[terms] < loop->spatial_axes)
+    terms++;
+  for (uint32_t j = 0; j < terms; j++)
     if (c->order[j] != w)
       nest_step_add(&order, c->order[j], 0);
   nest_step_add(&order, v, 1);
+  for (uint32_t j = terms; j < c->order_count; j++) {
+    nest_build_step(&c->builder, STEP_UNROLL, c->order[j], 0, 0, TAIL_LESS);
+    nest_step_add(&order, c->order[j], 0);
+  }
   nest_step_add(&order, w, 0);
   nest_step_add(&order, v, 0);
   nest_build_order(&c->builder, &order);
   nest_build_step(&c->builder, STEP_LANES, v, 0, 0, TAIL_LESS);
   nest_step_add(&interleave, w, 0);
   nest_build_order(&c->builder, &interleave);
+  if (nest_sums_products(loop))
+    nest_build_flag(&c->builder, STEP_FMA);
 }
 
 /* ---- columns ---- */

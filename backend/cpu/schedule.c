@@ -59,7 +59,7 @@ static int64_t choose_task_columns(const Kernel *k, const Schedule *s) {
   uint32_t width = s->width;
   int64_t extent = loop_extent_hint(k->loops.at[0], k->parallel_axes - 1),
           block;
-  double rows = outer_points(k) / (double)(extent * s->task_height),
+  double rows = outer_points(k) / (double)extent,
          local = kernel_local_bytes(k, true);
   bool any_reduction = false;
   double terms = 0;
@@ -279,7 +279,11 @@ static bool choose_interleaved_tasks(Kernel *k, Schedule *s) {
   kernel_move_axis_last(k, last - 1);
   s->task_kind = TASK_TILE;
   s->task_height = loop->extents[last - 1];
-  s->last_axis_block = choose_task_columns(k, s);
+  double rows = outer_points(k) / (double)s->task_height;
+  int64_t extent = loop_extent_hint(loop, last),
+          block = ceil_div((int64_t)rows, MIN_MAP_TASKS);
+  block = block < MIN_TASK_COLUMNS ? MIN_TASK_COLUMNS : block;
+  s->last_axis_block = round_up(block < extent ? block : extent, s->width);
   return true;
 }
 
