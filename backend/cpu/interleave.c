@@ -21,7 +21,7 @@ static bool has_few_terms(const LoopNest *loop) {
 }
 
 uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width) {
-  if (v >= loop->parallel_axes || loop->staging || width == 1 ||
+  if (v >= loop->parallel_axes || width == 1 ||
       loop_extent_hint(loop, v) < MIN_INTERLEAVED_VECTORS * width)
     return NO_AXIS;
   for (uint32_t w = 0; w < loop->spatial_axes; w++) {
@@ -36,12 +36,13 @@ uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width) {
   return NO_AXIS;
 }
 
-bool interleave_has_tasks(const Schedule *s, const LoopNest *loop, uint32_t v) {
-  uint32_t last = loop->parallel_axes - 1;
-  uint32_t w = v == last ? interleave_axis(loop, v, s->width) : NO_AXIS;
+bool interleave_has_tasks(const NestChoice *c) {
+  const Schedule *s = c->schedule;
+  uint32_t last = c->loop->parallel_axes - 1, v = c->vector_axis,
+           w = v == last ? interleave_axis(c->loop, v, s->width) : NO_AXIS;
   if (w == NO_AXIS || s->transpose || s->gemm_tilings)
     return false;
-  return w < last ? s->task_kind == TASK_TILE && w == last - 1 &&
-                        s->task_height == loop->extents[w]
-                  : s->task_kind == TASK_COLUMNS;
+  return w > last ? s->task_kind == TASK_COLUMNS
+                  : c->kernel->loops.len == 1 && s->task_kind == TASK_TILE &&
+                        w == last - 1 && s->task_height == c->loop->extents[w];
 }

@@ -60,8 +60,6 @@ static bool reduces(const LoopNest *loop) {
 static void add_columns(NestCandidates *to, const NestChoice *c) {
   int64_t vectors = nest_block_vectors(c);
   add_candidate(to, nest_form_columns, vectors);
-  if (c->loop->staging || c->schedule->transpose)
-    return; /* they have one form */
   for (int64_t n = schedule_max_accumulators(c->schedule->vector_bytes);
        n >= MIN_REGISTER_BLOCK_VECTORS; n /= 2)
     if (n < vectors)
@@ -69,7 +67,7 @@ static void add_columns(NestCandidates *to, const NestChoice *c) {
 }
 
 static void add_interleaved(NestCandidates *to, const NestChoice *c) {
-  if (interleave_has_tasks(c->schedule, c->loop, c->vector_axis))
+  if (interleave_has_tasks(c))
     add_candidate(to, nest_form_interleaved, 0);
 }
 

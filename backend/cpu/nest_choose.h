@@ -75,7 +75,7 @@ const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t loop,
 uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width);
 /* Returns true if there is one, and tasks have all its iterations beside those
  * of the vectors. */
-bool interleave_has_tasks(const Schedule *s, const LoopNest *loop, uint32_t v);
+bool interleave_has_tasks(const NestChoice *c);
 
 /* ---- unroll_and_jam.c ---- */
 

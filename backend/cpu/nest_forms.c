@@ -136,22 +136,17 @@ void nest_form_rows(NestChoice *c, int64_t number) {
  * axis. */
 void nest_form_interleaved(NestChoice *c, int64_t number) {
   const LoopNest *loop = c->loop;
-  uint32_t v = c->vector_axis, w = interleave_axis(loop, v, c->schedule->width),
-           terms = 0;
+  uint32_t v = c->vector_axis, w = interleave_axis(loop, v, c->schedule->width);
   NestStep order = {.kind = STEP_ORDER}, interleave = {.kind = STEP_INTERLEAVE};
   (void)number;
   nest_build_step(&c->builder, STEP_UNROLL, w, 0, 0, TAIL_LESS);
   nest_build_step(&c->builder, STEP_TILE, v, 0, c->schedule->width, TAIL_PEEL);
-  while (terms < c->order_count && c->order[terms] < loop->spatial_axes)
-    terms++;
-  for (uint32_t j = 0; j < terms; j++)
-    if (c->order[j] != w)
-      nest_step_add(&order, c->order[j], 0);
   nest_step_add(&order, v, 1);
-  for (uint32_t j = terms; j < c->order_count; j++) {
-    nest_build_step(&c->builder, STEP_UNROLL, c->order[j], 0, 0, TAIL_LESS);
-    nest_step_add(&order, c->order[j], 0);
-  }
+  for (uint32_t j = 0; j < c->order_count; j++)
+    if (c->order[j] != w) {
+      nest_build_step(&c->builder, STEP_UNROLL, c->order[j], 0, 0, TAIL_LESS);
+      nest_step_add(&order, c->order[j], 0);
+    }
   nest_step_add(&order, w, 0);
   nest_step_add(&order, v, 0);
   nest_build_order(&c->builder, &order);
