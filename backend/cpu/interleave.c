@@ -20,11 +20,20 @@ static bool has_few_terms(const LoopNest *loop) {
           !short_reduction_slides(loop));
 }
 
+/* Tasks of loops that read results of other loops have no short axis. */
+static bool reads_locals(const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (loop->ops.at[j].kind == KOP_LOAD_LOCAL)
+      return true;
+  return false;
+}
+
 uint32_t interleave_axis(const LoopNest *loop, uint32_t v, uint32_t width) {
   if (v >= loop->parallel_axes || width == 1 ||
       loop_extent_hint(loop, v) < MIN_INTERLEAVED_VECTORS * width)
     return NO_AXIS;
-  for (uint32_t w = 0; w < loop->spatial_axes; w++) {
+  uint32_t first = reads_locals(loop) ? loop->parallel_axes : 0;
+  for (uint32_t w = first; w < loop->spatial_axes; w++) {
     int64_t extent = loop->extents[w];
     bool fits = w != v && extent >= 2 && extent <= MAX_INTERLEAVED &&
                 extent_is_static(loop->graph, extent);
@@ -40,9 +49,9 @@ bool interleave_has_tasks(const NestChoice *c) {
   const Schedule *s = c->schedule;
   uint32_t last = c->loop->parallel_axes - 1, v = c->vector_axis,
            w = v == last ? interleave_axis(c->loop, v, s->width) : NO_AXIS;
-  if (w == NO_AXIS || s->transpose || s->gemm_tilings)
+  if (w == NO_AXIS)
     return false;
   return w > last ? s->task_kind == TASK_COLUMNS
-                  : c->kernel->loops.len == 1 && s->task_kind == TASK_TILE &&
-                        w == last - 1 && s->task_height == c->loop->extents[w];
+                  : s->task_kind == TASK_TILE && w == last - 1 &&
+                        s->task_height == c->loop->extents[w];
 }

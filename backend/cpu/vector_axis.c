@@ -304,7 +304,8 @@ static void add_strided_store(StridedAccesses *a, const LoopNest *loop,
   if (!loop_store_is_strided(loop, r, v))
     return;
   a->has_stores = true;
-  a->is_shuffled &= interleave_axis(loop, v, width) != NO_AXIS;
+  a->is_shuffled &=
+      !has_reduction(loop) && interleave_axis(loop, v, width) != NO_AXIS;
   if (!r->local_index)
     a->bytes_per_point +=
         loop_iterations_hint(loop, loop->parallel_axes, loop->spatial_axes) *
