@@ -24,6 +24,7 @@ typedef struct Buffer Buffer;
 enum {
   MAX_NEST_LOOPS = MAX_KERNEL_AXES + 8,
   MAX_AXIS_PIECES = 6,
+  MAX_INTERLEAVED = 4, /* vectors that are stored together */
   NO_LOOP = UINT32_MAX
 };
 

@@ -334,8 +334,6 @@ static const char *shared(StepContext *c) {
 
 /* ---- stores ---- */
 
-enum { MAX_INTERLEAVED = 4 };
-
 static const char *interleave(StepContext *c) {
   Nest *n = c->n;
   const NestLoop *l = &n->loops[c->at];

@@ -74,6 +74,13 @@ typedef struct GemmNests {
 } GemmNests;
 
 /* How a backend compiled a group. */
+typedef struct ScheduleCandidate { /* of a loop nest */
+  uint32_t loop;
+  const char *schedule;
+  double cycles; /* by the cost model, in one thread */
+  bool is_chosen;
+} ScheduleCandidate;
+
 typedef struct KernelInfo {
   uint32_t vector_lanes;
   int64_t tasks;          /* number of independent tasks */
@@ -107,7 +114,10 @@ typedef struct KernelInfo {
   const char *compiler_report;
   bool has_terms; /* the backend counted what its code does */
   CostCounts counts;
-  CostTerms terms;     /* for the threads of this process */
+  CostTerms terms; /* for the threads of this process */
+  /* What was chosen from, for the loop nests with several candidates. */
+  uint32_t candidate_count;
+  const ScheduleCandidate *candidates;
   bool has_prediction; /* the backend computed its own prediction */
   Prediction prediction;
 } KernelInfo;

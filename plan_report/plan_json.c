@@ -129,6 +129,21 @@ static void put_terms(Buffer *out, const PlanKernel *k) {
   put_counts(out, &k->info.counts);
 }
 
+/* What the schedules of loop nests were chosen from. */
+static void put_candidates(Buffer *out, const KernelInfo *a) {
+  json_open(out, "candidates", '[');
+  for (uint32_t j = 0; j < a->candidate_count; j++) {
+    const ScheduleCandidate *c = &a->candidates[j];
+    json_open(out, NULL, '{');
+    json_int_field(out, "nest", c->loop + 1);
+    json_string_field(out, "schedule", c->schedule);
+    put_number(out, "cycles", c->cycles);
+    put_flag(out, "chosen", c->is_chosen);
+    buffer_putc(out, '}');
+  }
+  buffer_putc(out, ']');
+}
+
 static void put_execution(Buffer *out, const PlanKernel *k) {
   const KernelInfo *a = &k->info;
   if (!k->fallback_reason && !k->is_library_op && !k->is_alias) {
@@ -155,6 +170,8 @@ static void put_execution(Buffer *out, const PlanKernel *k) {
   }
   if (k->info.has_terms && !k->fallback_reason)
     put_terms(out, k);
+  if (k->info.candidate_count && !k->fallback_reason)
+    put_candidates(out, &k->info);
 }
 
 static void put_kernel(Buffer *out, const PlanKernel *k, uint32_t number,

@@ -397,6 +397,39 @@ static void put_terms(Buffer *out, const PlanStyle *s, const PlanKernel *k) {
   buffer_free(&text);
 }
 
+/* Candidates of one loop nest, and the time of the best one that was not
+ * chosen. */
+static void put_candidates_of(Buffer *out, const PlanStyle *s,
+                              const ScheduleCandidate *at, uint32_t count) {
+  double chosen = 0, next = HUGE_VAL;
+  for (uint32_t j = 0; j < count; j++)
+    if (at[j].is_chosen)
+      chosen = at[j].cycles;
+    else
+      next = fmin(next, at[j].cycles);
+  if (chosen <= 0 || isinf(next))
+    return;
+  Buffer text = {0};
+  buffer_printf(&text,
+                "%u schedules of loop nest %u; by the model, the next one "
+                "takes %.0f %% of the time",
+                count, at->loop + 1, 100 * next / chosen);
+  put_line(out, s, "tried", text.text);
+  buffer_free(&text);
+}
+
+static void put_candidates(Buffer *out, const PlanStyle *s,
+                           const PlanKernel *k) {
+  const ScheduleCandidate *all = k->info.candidates;
+  uint32_t count =
+      s->stable || k->fallback_reason ? 0 : k->info.candidate_count;
+  for (uint32_t j = 0, end; j < count; j = end) {
+    for (end = j; end < count && all[end].loop == all[j].loop;)
+      end++;
+    put_candidates_of(out, s, all + j, end - j);
+  }
+}
+
 static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
                        uint32_t number, uint32_t first) {
   put_title(out, k, number, s);
@@ -421,6 +454,7 @@ static void put_kernel(Buffer *out, const PlanStyle *s, const PlanKernel *k,
   put_code_summary(out, s, k);
   put_time(out, s, k);
   put_terms(out, s, k);
+  put_candidates(out, s, k);
   if (s->with_code && k->info.source) {
     buffer_printf(out, "\n/* kernel %u: ", number);
     put_location(out, &k->place);

@@ -78,7 +78,7 @@ void cost_count(const Kernel *k, const Schedule *s, const CoreRates *r,
         cost_add_gemm(out, t, &g, r);
       }
     } else if (s->nests && s->nests[j]) {
-      cost_add_nest(out, k, s, j, r);
+      cost_add_nest(out, k, s, s->nests[j], r);
     }
   }
 }

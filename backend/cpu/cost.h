@@ -5,12 +5,12 @@
 
 #include "backend/cpu/gemm_tiling.h"
 #include "kernel/cost_model.h"
+#include "kernel/nest.h"
 
 /* Returns true if the model tells that `cost` is less than that of an earlier
- * candidate.  It does not order close costs reliably; candidates that are good
- * in general come first. */
-static inline bool cost_is_less(double cost, double best) {
-  static const double least_gain = 0.1;
+ * candidate, by a part of it.  It does not order close costs reliably;
+ * candidates that are good in general come first. */
+static inline bool cost_is_less(double cost, double best, double least_gain) {
   return cost < (1 - least_gain) * best;
 }
 /* The type of the arithmetic on elements of a matmul; DT_I32: bf16 pairs. */
@@ -69,6 +69,6 @@ void cost_add_conv(CostCounts *c, const Kernel *k, const Schedule *s,
 
 /* Adds the iterations of a loop nest as its schedule arranges them. */
 void cost_add_nest(CostCounts *c, const Kernel *k, const Schedule *s,
-                   uint32_t loop, const CoreRates *r);
+                   const Nest *n, const CoreRates *r);
 
 #endif

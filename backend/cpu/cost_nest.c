@@ -323,6 +323,9 @@ static double footprint(const NestCount *c, const Access *a, uint32_t depth) {
       run = range + 1;
     }
   }
+  for (uint32_t v = 0; v < c->spec->axis_count; v++)
+    if (run > 1 && (double)coef[v] == (double)least * run)
+      run *= covered_from(c, v, depth);
   double apart = least == INT64_MAX ? 1 : (double)least;
   double bytes = a->element_bytes * apart;
   if (a->is_gather || bytes >= LINE_BYTES)
@@ -391,8 +394,7 @@ static void count_page_starts(const NestCount *c, CostCounts *out) {
 }
 
 void cost_add_nest(CostCounts *out, const Kernel *k, const Schedule *s,
-                   uint32_t loop, const CoreRates *r) {
-  const Nest *n = s->nests[loop];
+                   const Nest *n, const CoreRates *r) {
   NestCount c = {.kernel = k,
                  .schedule = s,
                  .nest = n,

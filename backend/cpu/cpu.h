@@ -130,6 +130,9 @@ uint32_t schedule_transpose_axis(const Kernel *k, uint32_t vector_axis);
 bool schedule_can_accumulate(const Kernel *k);
 /* Returns true if the loop reduces so few terms that they are unrolled. */
 bool short_reduction_applies(const LoopNest *loop);
+/* Returns true if neighbours along an axis of the results read the same
+ * elements. */
+bool short_reduction_slides(const LoopNest *loop);
 /* Makes tasks of rows of short reductions.  Returns false if there are other
  * loops, or too few rows. */
 bool short_reduction_choose(const Kernel *k, Schedule *s);

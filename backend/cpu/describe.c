@@ -2,6 +2,7 @@
 #include "backend/cpu/cost.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm_tiling.h"
+#include "backend/cpu/nest_choose.h"
 #include "backend/cpu/schedule_make.h"
 #include "backend/cpu/small_product.h"
 #include "kernel/nest.h"
@@ -10,6 +11,8 @@
 #include "runtime/thread_pool.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
+
+#include <string.h>
 
 static const char *describe_tasks(const Kernel *k, const Schedule *s,
                                   Arena *arena) {
@@ -184,6 +187,30 @@ static GemmNests *gemm_nests(const Kernel *k, const Schedule *s, Arena *arena) {
   return to;
 }
 
+static const char *steps_of(const Nest *n, Arena *arena) {
+  Buffer out = {.arena = arena};
+  nest_print_schedule(&out, n, n->task_steps);
+  return out.text ? out.text : "";
+}
+
+/* Candidates of the loop nests that have several. */
+static void describe_candidates(const Kernel *k, const Schedule *s,
+                                Arena *arena, KernelInfo *about) {
+  ScheduleCandidate *to =
+      NEW_ARRAY(arena, ScheduleCandidate, k->loops.len * MAX_NEST_CANDIDATES);
+  about->candidates = to;
+  for (uint32_t j = 0; j < k->loops.len; j++) {
+    NestTrial trials[MAX_NEST_CANDIDATES];
+    uint32_t count = s->nests[j] ? nest_try(k, s, j, trials) : 0;
+    const char *chosen = count > 1 ? steps_of(s->nests[j], arena) : "";
+    for (uint32_t i = 0; count > 1 && i < count; i++) {
+      const char *text = steps_of(trials[i].nest, arena);
+      to[about->candidate_count++] = (ScheduleCandidate){
+          j, text, trials[i].cycles, strcmp(text, chosen) == 0};
+    }
+  }
+}
+
 /* Schedules and emits the kernel again. tests/check_plan.sh verifies that the
  * source is equal: its object is then found, not compiled. */
 bool cpu_describe(const FusionGroup *c, Arena *arena,
@@ -214,6 +241,8 @@ bool cpu_describe(const FusionGroup *c, Arena *arena,
   about->terms =
       cost_of_counts(&about->counts, machine_core_rates(), thread_pool_size());
   about->has_terms = about->counts.body_count > 0;
+  if (!schedule_is_given(c, cpu_vector_bytes()))
+    describe_candidates(k, &s, arena, about);
   JitObject *o = c->backend_data
                      ? jit_request(e.code.source.text, e.code.source.len,
                                    kernel_operation_count(k))

@@ -1,267 +1,51 @@
-/* Chooses how the iterations of a loop nest run within a task: the steps of its
- * schedule. */
+/* Chooses how the iterations of a loop nest run within a task.
+ *
+ * A loop nest has a few candidates: forms (nest_forms.c) with their numbers,
+ * such as the vectors of a block.  All add the terms of each sum in the same
+ * order, so that the choice changes no result.  A candidate that nest_refusal
+ * refuses does not count.  The first one is good in general.  A later one
+ * replaces it if the cost model tells that it takes far less time. */
+#include "backend/cpu/cost.h"
 #include "backend/cpu/narrow_product.h"
 #include "backend/cpu/small_product.h"
-#include "machine/limits/cpu.h"
 
-/* ---- sums in f32 runs ---- */
+typedef void NestForm(NestChoice *c, int64_t number);
 
-static bool is_f32_sum(const LoopNest *loop, const LoopOutput *r) {
-  return reduce_info[r->reduce].accumulator == ACCUMULATOR_RUNS &&
-         value_class(loop->ops.at[r->value_op].dtype) == 'f';
+typedef struct NestCandidates {
+  uint32_t count;
+  NestForm *forms[MAX_NEST_CANDIDATES];
+  int64_t numbers[MAX_NEST_CANDIDATES];
+} NestCandidates;
+
+static void add_candidate(NestCandidates *to, NestForm *form, int64_t number) {
+  to->forms[to->count] = form;
+  to->numbers[to->count++] = number;
 }
 
-bool nest_needs_runs(const LoopNest *loop, const Schedule *s,
-                     uint32_t vector_axis) {
-  bool row = vector_axis != NO_AXIS && vector_axis >= loop->spatial_axes;
-  double run = row ? (double)F32_RUN_VECTORS * s->width : F32_RUN_VECTORS;
-  bool is_sum = false;
-  for (uint32_t j = 0; j < loop->outputs.len; j++)
-    is_sum |= is_f32_sum(loop, &loop->outputs.at[j]);
-  return is_sum &&
-         (s->reduction_chunk || loop_iterations_hint(loop, loop->spatial_axes,
-                                                     loop->axis_count) > run);
+/* ---- candidates ---- */
+
+static void small_product_form(NestChoice *c, int64_t number) {
+  (void)number;
+  small_product_nest(c, c->schedule->small_product);
 }
 
-/* ---- tasks ---- */
-
-/* Axes whose iterations lo .. hi belong to one task. */
-static int64_t task_block(const NestChoice *c, uint32_t v) {
-  const Schedule *s = c->schedule;
-  uint32_t outer = c->loop->parallel_axes;
-  bool is_block = s->task_kind == TASK_COLUMNS || s->task_kind == TASK_TILE;
-  if (v + 1 == outer && (is_block || c->loop->staging == STAGE_OUT))
-    return s->last_axis_block;
-  if (v + 2 == outer && s->task_kind == TASK_TILE)
-    return s->task_height;
-  return v + 3 == outer && s->task_image_rows ? s->task_image_rows : 0;
+static bool is_narrow_product(const NestChoice *c, NarrowProduct *p) {
+  return narrow_product_match(c->kernel, c->schedule->width, p) &&
+         narrow_product_has_tasks(c->kernel, c->schedule, p);
 }
 
-/* Orders axes as the kernel does.  Blocks of axes are inner loops. */
-static void order_tasks(NestChoice *c) {
-  NestStep order = {.kind = STEP_ORDER};
-  for (uint32_t v = 0; v < c->loop->parallel_axes; v++)
-    nest_step_add(&order, v, task_block(c, v) ? 1 : 0);
-  for (uint32_t v = 0; v < c->loop->axis_count; v++)
-    if (v >= c->loop->parallel_axes || task_block(c, v))
-      nest_step_add(&order, v, 0);
-  nest_build_order(&c->builder, &order);
+static void narrow_product_form(NestChoice *c, int64_t number) {
+  NarrowProduct p;
+  (void)number;
+  if (is_narrow_product(c, &p))
+    narrow_product_nest(c, &p);
 }
 
-/* Divides an axis that is not parallel among tasks or strips. */
-static void divide_axis(NestChoice *c, uint32_t v, int64_t size,
-                        NestStepKind step) {
-  const Nest *n = c->builder.nest;
-  NestStep order = {.kind = STEP_ORDER};
-  nest_build_step(&c->builder, STEP_TILE, v, 0, size, TAIL_LESS);
-  nest_step_add(&order, v, 1);
-  for (uint32_t j = c->loop->parallel_axes; j < n->loop_count; j++)
-    if (!(n->loops[j].axis == v && nest_piece(n, j) == 1))
-      nest_step_add(&order, n->loops[j].axis, nest_piece(n, j));
-  nest_build_order(&c->builder, &order);
-  nest_build_step(&c->builder, step, v, 1, 0, TAIL_LESS);
+static void short_reduction_form(NestChoice *c, int64_t number) {
+  (void)number;
+  short_reduction_nest(
+      c, short_reduction_epilogue(c->kernel, c->schedule, c->arena, c->at));
 }
-
-/* Other parallel axes have one iteration in a task.  Blocks whose size is not
- * constant are tiles of an unknown number of iterations. */
-static void choose_tasks(NestChoice *c) {
-  const LoopNest *loop = c->loop;
-  for (uint32_t v = 0; v < loop->parallel_axes; v++) {
-    int64_t block = task_block(c, v);
-    bool is_constant = block && extent_is_static(loop->graph, block);
-    if (block)
-      nest_build_step(&c->builder, STEP_TILE, v, 0, is_constant ? block : 1,
-                      TAIL_LESS);
-  }
-  order_tasks(c);
-  for (uint32_t v = 0; v < loop->parallel_axes; v++)
-    nest_build_step(&c->builder, STEP_TASKS, v, task_block(c, v) ? 1 : 0, 0,
-                    TAIL_LESS);
-  uint32_t first = loop->spatial_axes;
-  if (c->schedule->reduction_chunk && loop->axis_count > first)
-    divide_axis(c, first, c->schedule->reduction_chunk, STEP_TASKS);
-  if (c->schedule->strip_length && loop->strip_mined)
-    divide_axis(c, loop->trimmed_axis, c->schedule->strip_length, STEP_STRIPS);
-}
-
-/* Orders the loops in a task: other axes, then the vectors. */
-static void order_inner_loops(NestChoice *c) {
-  NestStep order = {.kind = STEP_ORDER};
-  for (uint32_t j = 0; j < c->order_count; j++)
-    nest_step_add(&order, c->order[j], 0);
-  if (c->vector_axis != NO_AXIS)
-    nest_step_add(&order, c->vector_axis, 0);
-  nest_build_order(&c->builder, &order);
-}
-
-/* ---- rows ---- */
-
-/* Number of independent accumulators; 1 if there are many other operations. */
-static uint32_t choose_interleave(const NestChoice *c) {
-  const uint64_t *depends = loop_op_vars(c->arena, c->loop);
-  uint32_t ops = 0;
-  for (uint32_t j = 0; j < c->loop->outputs.len; j++)
-    if (c->loop->outputs.at[j].reduce == PRIM_NONE)
-      return 1;
-  for (uint32_t j = 0; j < c->loop->ops.len; j++)
-    ops += depends[j] >> c->vector_axis & 1;
-  return ops <= MAX_INTERLEAVED_OPS ? INTERLEAVE_COUNT : 1;
-}
-
-/* Vectors along a reduced or stored axis. */
-static void choose_rows(NestChoice *c) {
-  uint32_t v = c->vector_axis, interleave = 1, piece = 1;
-  order_inner_loops(c);
-  if (v == NO_AXIS)
-    return;
-  nest_build_step(&c->builder, STEP_TILE, v, 0, c->schedule->width, TAIL_PEEL);
-  nest_build_step(&c->builder, STEP_LANES, v, 0, 0, TAIL_LESS);
-  if (v < c->loop->spatial_axes)
-    return;
-  interleave = choose_interleave(c);
-  if (interleave > 1) {
-    nest_build_step(&c->builder, STEP_TILE, v, piece, interleave, TAIL_PEEL);
-    nest_build_step(&c->builder, STEP_UNROLL, v, piece, 0, TAIL_LESS);
-    nest_build_step(&c->builder, STEP_PARTS, v, piece++, 0, TAIL_LESS);
-  }
-  if (nest_needs_runs(c->loop, c->schedule, v)) {
-    nest_build_step(&c->builder, STEP_TILE, v, piece,
-                    F32_RUN_VECTORS / interleave, TAIL_LESS);
-    nest_build_step(&c->builder, STEP_RUN, v, piece + 1, 0, TAIL_LESS);
-  }
-}
-
-/* ---- columns ---- */
-
-/* Number of vectors of a block. */
-static int64_t block_vectors(const NestChoice *c) {
-  const Schedule *s = c->schedule;
-  bool is_outer = c->vector_axis + 1 == c->loop->parallel_axes;
-  int64_t max_columns =
-      is_outer ? s->last_axis_block : c->loop->extents[c->vector_axis];
-  if (!extent_is_static(c->loop->graph, max_columns))
-    return MAX_COLUMN_BLOCK_VECTORS;
-  int64_t vectors = ceil_div(max_columns, s->width);
-  return is_outer || vectors <= schedule_max_accumulators(s->vector_bytes)
-             ? vectors
-             : MAX_COLUMN_BLOCK_VECTORS;
-}
-
-/* True if a value depends on nothing but the short axis v: unrolled, it is a
- * constant, such as the distance by which the fields of a byte are shifted. */
-static bool has_constants_along(const NestChoice *c, uint32_t v) {
-  const LoopNest *loop = c->loop;
-  int64_t terms = nest_constant_extent(c->builder.nest, v);
-  if (terms == 0 || terms > MAX_CONSTANT_TERMS)
-    return false;
-  const uint64_t *depends = loop_op_vars(c->arena, loop);
-  for (uint32_t j = 0; j < loop->ops.len; j++)
-    if (depends[j] == (uint64_t)1 << v && loop->ops.at[j].kind != KOP_LOAD)
-      return true;
-  return false;
-}
-
-/* Vectors along a spatial axis, with an accumulator for each lane. */
-static void choose_columns(NestChoice *c) {
-  const LoopNest *loop = c->loop;
-  const Schedule *s = c->schedule;
-  int64_t vectors = block_vectors(c);
-  bool in_registers = vectors <= schedule_max_accumulators(s->vector_bytes);
-  uint32_t v = c->vector_axis;
-  uint32_t last = c->order_count ? c->order[c->order_count - 1] : NO_AXIS;
-  nest_build_step(&c->builder, STEP_TILE, v, 0, s->width, TAIL_PEEL);
-  nest_build_step(&c->builder, STEP_TILE, v, 1, vectors ? vectors : 1,
-                  in_registers ? TAIL_IF : TAIL_LESS);
-  if (in_registers)
-    nest_build_step(&c->builder, STEP_UNROLL, v, 1, 0, TAIL_LESS);
-  uint32_t terms = 0; /* loops of the last reduced axis around the vectors */
-  bool unrolls = s->reduction_unroll > 1 && !in_registers;
-  if (last != NO_AXIS && last >= loop->spatial_axes) {
-    if (unrolls)
-      nest_build_step(&c->builder, STEP_TILE, last, terms++,
-                      s->reduction_unroll, TAIL_PEEL);
-    if (nest_needs_runs(c->loop, c->schedule, v)) {
-      nest_build_step(&c->builder, STEP_TILE, last, terms,
-                      F32_RUN_VECTORS / (terms ? s->reduction_unroll : 1),
-                      TAIL_LESS);
-      nest_build_step(&c->builder, STEP_RUN, last, ++terms, 0, TAIL_LESS);
-    }
-  }
-  NestStep order = {.kind = STEP_ORDER};
-  for (uint32_t j = 0; j < c->order_count; j++)
-    if (c->order[j] < loop->spatial_axes)
-      nest_step_add(&order, c->order[j], 0);
-  nest_step_add(&order, v, 2);
-  for (uint32_t j = 0; j < c->order_count; j++)
-    for (uint32_t piece = c->order[j] == last ? terms + 1 : 1;
-         c->order[j] >= loop->spatial_axes && piece-- > unrolls;)
-      nest_step_add(&order, c->order[j], piece);
-  nest_step_add(&order, v, 1);
-  if (unrolls)
-    nest_step_add(&order, last, 0);
-  nest_step_add(&order, v, 0);
-  nest_build_order(&c->builder, &order);
-  nest_build_step(&c->builder, STEP_LANES, v, 0, 0, TAIL_LESS);
-  if (unrolls)
-    nest_build_step(&c->builder, STEP_UNROLL, last, 0, 0, TAIL_LESS);
-  else if (in_registers && !terms && last != NO_AXIS &&
-           last >= loop->spatial_axes && has_constants_along(c, last))
-    nest_build_step(&c->builder, STEP_UNROLL, last, 0, 0, TAIL_LESS);
-}
-
-/* ---- unroll-and-jam ---- */
-
-/* Several iterations of the last parallel axis share the load of a row. */
-static void choose_jam(NestChoice *c, uint32_t points) {
-  uint32_t v = c->loop->parallel_axes - 1;
-  nest_build_step(&c->builder, STEP_TILE, v, 0, points, TAIL_CLAMP);
-  nest_build_step(&c->builder, STEP_UNROLL, v, 0, 0, TAIL_LESS);
-  choose_rows(c);
-  NestStep order = {.kind = STEP_ORDER};
-  for (uint32_t j = 0; j < c->builder.nest->loop_count; j++)
-    if (c->builder.nest->loops[j].axis == c->vector_axis &&
-        c->builder.nest->loops[j].run != NEST_LANES)
-      nest_step_add(&order, c->vector_axis, nest_piece(c->builder.nest, j));
-  nest_step_add(&order, v, 0);
-  nest_build_order(&c->builder, &order);
-}
-
-/* ---- recurrences ---- */
-
-/* Blocks of elements of the states, around the iterations. */
-static void choose_recurrence(NestChoice *c) {
-  const LoopNest *loop = c->loop;
-  uint32_t k = loop->spatial_axes, v = loop->parallel_axes - 1,
-           lanes = c->vector_axis != NO_AXIS;
-  bool has_elements = c->schedule->task_kind == TASK_COLUMNS,
-       polls = loop->extents[k] > ITERATIONS_PER_POLL;
-  NestStep order = {.kind = STEP_ORDER};
-  if (lanes)
-    nest_build_step(&c->builder, STEP_TILE, v, 0, c->schedule->width,
-                    TAIL_PEEL);
-  if (has_elements) {
-    nest_build_step(&c->builder, STEP_TILE, v, lanes, RECURRENCE_INTERLEAVE,
-                    TAIL_PEEL);
-    nest_build_step(&c->builder, STEP_UNROLL, v, lanes, 0, TAIL_LESS);
-    nest_step_add(&order, v, lanes + 1);
-  }
-  if (polls) {
-    nest_build_step(&c->builder, STEP_TILE, k, 0, ITERATIONS_PER_POLL,
-                    TAIL_LESS);
-    nest_build_step(&c->builder, STEP_POLL, k, 1, 0, TAIL_LESS);
-    nest_step_add(&order, k, 1);
-  }
-  nest_step_add(&order, k, 0);
-  if (has_elements)
-    nest_step_add(&order, v, lanes);
-  if (lanes)
-    nest_step_add(&order, v, 0);
-  nest_build_order(&c->builder, &order);
-  if (lanes)
-    nest_build_step(&c->builder, STEP_LANES, v, 0, 0, TAIL_LESS);
-}
-
-/* ---- entry point ---- */
 
 static bool reduces(const LoopNest *loop) {
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
@@ -272,63 +56,96 @@ static bool reduces(const LoopNest *loop) {
   return false;
 }
 
-/* The axes that have loops in a task, except for the vector axis. */
-static void find_order(NestChoice *c) {
+/* Blocks of columns whose accumulators stay in registers, and all columns. */
+static void add_columns(NestCandidates *to, const NestChoice *c) {
+  int64_t vectors = nest_block_vectors(c);
+  add_candidate(to, nest_form_columns, vectors);
+  for (int64_t n = schedule_max_accumulators(c->schedule->vector_bytes);
+       n >= MIN_REGISTER_BLOCK_VECTORS; n /= 2)
+    if (n < vectors)
+      add_candidate(to, nest_form_columns, n);
+}
+
+static void add_interleaved(NestCandidates *to, const NestChoice *c) {
+  if (interleave_has_tasks(c))
+    add_candidate(to, nest_form_interleaved, 0);
+}
+
+static void list_candidates(NestCandidates *to, const NestChoice *c) {
   const LoopNest *loop = c->loop;
-  uint32_t outer = loop->parallel_axes;
-  for (uint32_t v = 0; v < loop->axis_count; v++)
-    if (v != c->vector_axis && (v >= outer || task_block(c, v)) &&
-        !(loop->staging == STAGE_OUT && v < outer))
-      c->order[c->order_count++] = v;
-  if (loop->staging == STAGE_OUT)
-    c->order[c->order_count++] = outer - 1;
-  if (c->schedule->task_image_rows) { /* the image row is closer to the vectors
-                                         in memory */
-    c->order[0] = outer - 2;
-    c->order[1] = outer - 3;
+  uint32_t points = unroll_and_jam_points(c->kernel, c->schedule, c->at);
+  NarrowProduct product;
+  if (loop_has_states(loop)) {
+    add_candidate(to, nest_form_recurrence, 0);
+  } else if (c->schedule->small_product) {
+    add_candidate(to, small_product_form, 0);
+  } else if (is_narrow_product(c, &product)) {
+    add_candidate(to, narrow_product_form, 0);
+  } else if (points) {
+    for (; points > 1; points /= 2)
+      add_candidate(to, nest_form_jam, points);
+    add_candidate(to, nest_form_rows, 0);
+  } else if (short_reduction_is_unrolled(c->schedule, loop, c->vector_axis)) {
+    add_interleaved(to, c);
+    add_candidate(to, short_reduction_form, 0);
+  } else if (c->vector_axis != NO_AXIS && reduces(loop) &&
+             c->vector_axis < loop->spatial_axes) {
+    add_columns(to, c);
+  } else {
+    add_interleaved(to, c);
+    add_candidate(to, nest_form_rows, 0);
   }
 }
 
-static NestChoice begin_choice(const Kernel *k, const Schedule *s,
-                               uint32_t at) {
-  NestChoice c = {.arena = k->arena,
-                  .schedule = s,
-                  .loop = k->loops.at[at],
-                  .vector_axis = s->vector_axes[at]};
-  c.builder.nest = nest_new(k->arena, c.loop, k->axis_names);
-  choose_tasks(&c);
-  c.builder.nest->task_steps = c.builder.nest->steps.len;
-  return c;
+/* ---- the least ---- */
+
+/* Cycles of a loop nest in one thread. */
+static double cost_of_nest(const NestChoice *c, const Nest *n) {
+  const CoreRates *rates = machine_reference_rates();
+  const Schedule *s = c->schedule;
+  CostCounts counts = {.type = s->width * 8 == s->vector_bytes ? CORE_F64
+                                                               : CORE_F32};
+  cost_add_nest(&counts, c->kernel, s, n, rates);
+  return cost_of_counts(&counts, rates, 1).total;
+}
+
+/* Returns NULL if the CPU cannot run the candidate. */
+static Nest *make_candidate(const NestChoice *begin, const NestCandidates *of,
+                            uint32_t j) {
+  NestChoice c = nest_begin_choice(begin->kernel, begin->schedule, begin->at);
+  of->forms[j](&c, of->numbers[j]);
+  Nest *n = c.builder.nest;
+  nest_verify_chosen(n, c.builder.refusal);
+  bool is_refused = c.builder.refusal != NULL;
+  if (!is_refused && of->count > 1)
+    is_refused = nest_refusal(c.kernel, c.schedule, c.at, n) != NULL;
+  return is_refused ? NULL : n;
+}
+
+uint32_t nest_try(const Kernel *k, const Schedule *s, uint32_t at,
+                  NestTrial *to) {
+  NestChoice c = nest_begin_choice(k, s, at);
+  NestCandidates of = {.count = 0};
+  uint32_t count = 0;
+  list_candidates(&of, &c);
+  for (uint32_t j = 0; j < of.count; j++) {
+    Nest *n = make_candidate(&c, &of, j);
+    if (n)
+      to[count++] = (NestTrial){n, of.count > 1 ? cost_of_nest(&c, n) : 0};
+  }
+  return count;
 }
 
 Nest *nest_new_task(const Kernel *k, const Schedule *s, uint32_t at) {
-  NestChoice c = begin_choice(k, s, at);
+  NestChoice c = nest_begin_choice(k, s, at);
   return c.builder.refusal ? NULL : c.builder.nest;
 }
 
 Nest *nest_choose(const Kernel *k, const Schedule *s, uint32_t at) {
-  NestChoice c = begin_choice(k, s, at);
-  LoopNest *loop = c.loop;
-  uint32_t points = unroll_and_jam_points(k, s, at);
-  NarrowProduct product;
-  bool is_product = narrow_product_match(k, s->width, &product) &&
-                    narrow_product_has_tasks(k, s, &product);
-  find_order(&c);
-  if (loop_has_states(loop))
-    choose_recurrence(&c);
-  else if (s->small_product)
-    small_product_nest(&c, s->small_product);
-  else if (is_product)
-    narrow_product_nest(&c, &product);
-  else if (points)
-    choose_jam(&c, points);
-  else if (short_reduction_is_unrolled(s, loop, c.vector_axis))
-    short_reduction_nest(&c, short_reduction_epilogue(k, s, k->arena, at));
-  else if (c.vector_axis != NO_AXIS && reduces(loop) &&
-           c.vector_axis < loop->spatial_axes)
-    choose_columns(&c);
-  else
-    choose_rows(&c);
-  nest_verify_chosen(c.builder.nest, c.builder.refusal);
-  return c.builder.refusal ? NULL : c.builder.nest;
+  NestTrial trials[MAX_NEST_CANDIDATES];
+  uint32_t count = nest_try(k, s, at, trials), best = 0;
+  for (uint32_t j = 1; j < count; j++)
+    if (cost_is_less(trials[j].cycles, trials[best].cycles, LEAST_NEST_GAIN))
+      best = j;
+  return count ? trials[best].nest : NULL;
 }

@@ -320,8 +320,9 @@ static const char *check_transposed(const NestCheck *c) {
 
 /* ---- entry point ---- */
 
-const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at) {
-  NestCheck c = {k, s, at, s->nests[at]};
+const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at,
+                         const Nest *n) {
+  NestCheck c = {k, s, at, n};
   const char *error = check_target(&c);
   error = error ? error : check_size(&c);
   error = error ? error : check_interleaved(&c);

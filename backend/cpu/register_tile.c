@@ -58,7 +58,7 @@ void register_tile_choose(GemmTiling *t, const Schedule *s,
         tile_registers(rows, vectors) > vector_registers(s->vector_bytes)
             ? HUGE_VAL
             : tile_cost(x, c);
-    if (j > 0 && !cost_is_less(cost, best))
+    if (j > 0 && !cost_is_less(cost, best, LEAST_TILE_GAIN))
       continue;
     best = cost;
     t->mr = x.mr;

@@ -2,6 +2,7 @@
 #include "backend/cpu/small_product.h"
 #include "backend/cpu/gemm_tiling.h"
 #include "backend/cpu/narrow_product.h"
+#include "backend/cpu/nest_choose.h"
 #include "backend/cpu/vector_axis.h"
 #include "backend/cpu/cpu.h"
 #include "kernel/roofline.h"
@@ -265,6 +266,27 @@ void schedule_trim(Kernel *k, const Schedule *s) {
     kernel_trim(k, TRIM_COLUMNS);
 }
 
+/* Makes tasks of vectors along the last axis, and of all iterations of a short
+ * axis whose elements lie between theirs.  Returns false if there is none. */
+static bool choose_interleaved_tasks(Kernel *k, Schedule *s) {
+  const LoopNest *loop = k->loops.at[0];
+  uint32_t last = k->parallel_axes - 1,
+           axis = interleave_axis(loop, last, s->width);
+  if (k->loops.len > 1 || axis >= k->parallel_axes ||
+      loop->spatial_axes > k->parallel_axes)
+    return false;
+  kernel_move_axis_last(k, axis);
+  kernel_move_axis_last(k, last - 1);
+  s->task_kind = TASK_TILE;
+  s->task_height = loop->extents[last - 1];
+  double rows = outer_points(k) / (double)s->task_height;
+  int64_t extent = loop_extent_hint(loop, last),
+          block = ceil_div((int64_t)rows, MIN_MAP_TASKS);
+  block = block < MIN_TASK_COLUMNS ? MIN_TASK_COLUMNS : block;
+  s->last_axis_block = round_up(block < extent ? block : extent, s->width);
+  return true;
+}
+
 static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
   uint32_t transpose_axis = vector_axis == NO_AXIS
                                 ? NO_AXIS
@@ -279,7 +301,7 @@ static void choose_loops(Kernel *k, Schedule *s, uint32_t vector_axis) {
   } else if (vector_axis != NO_AXIS) {
     kernel_move_axis_last(k, vector_axis);
     if (!vector_axis_staging_pays(k, k->parallel_axes - 1, s->width) &&
-        short_reduction_choose(k, s))
+        (choose_interleaved_tasks(k, s) || short_reduction_choose(k, s)))
       return;
     s->task_kind = TASK_COLUMNS;
     reorder_columns_for_reuse(k);

@@ -417,7 +417,7 @@ static const char *read_nests(ScheduleReader *r, Schedule *s) {
   }
   for (uint32_t j = 0; !error && j < k->loops.len; j++) {
     r->token = r->loops[j].at;
-    error = s->nests[j] ? nest_refusal(k, s, j) : NULL;
+    error = s->nests[j] ? nest_refusal(k, s, j, s->nests[j]) : NULL;
   }
   return error;
 }

@@ -37,7 +37,7 @@ static bool operand_slides(const LoopNest *loop, uint32_t axis, uint32_t term) {
   return false;
 }
 
-static bool reads_sliding_window(const LoopNest *loop) {
+bool short_reduction_slides(const LoopNest *loop) {
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
     for (uint32_t axis = 0; axis < loop->spatial_axes; axis++)
       if (operand_slides(loop, axis, v))
@@ -55,7 +55,7 @@ bool short_reduction_applies(const LoopNest *loop) {
   }
   return loop->axis_count > loop->spatial_axes && terms >= 1 &&
          (terms <= MAX_SHORT_TERMS ||
-          (terms <= MAX_WINDOW_TERMS && reads_sliding_window(loop))) &&
+          (terms <= MAX_WINDOW_TERMS && short_reduction_slides(loop))) &&
          !has_gather(loop);
 }
 

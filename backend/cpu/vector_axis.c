@@ -1,7 +1,7 @@
 /* Cost model for the vectorized axis. */
 #include "backend/cpu/vector_axis.h"
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/nest_choose.h"
 #include "kernel/trim_no_ops.h"
 #include "machine/limits/cpu.h"
 
@@ -145,6 +145,14 @@ static double store_cost(int64_t stride, double width) {
              : access_cost(stride, STRIDED_STORE_FACTOR * width);
 }
 
+/* Vectors of a short axis are shuffled, and stored together. */
+static double output_cost(const LoopNest *loop, const LoopOutput *r, uint32_t v,
+                          double width) {
+  return interleave_axis(loop, v, (uint32_t)width) != NO_AXIS
+             ? INTERLEAVED_STORE_COST
+             : store_cost(r->global_index->coef[v], width);
+}
+
 /* Cost of floor divisions that differ along v.  Usually all lanes have the same
  * quotient, which is tested; otherwise lanes are loaded one by one. */
 static double quotient_cost(const LoopNest *loop, const AffineExpr *q,
@@ -253,7 +261,7 @@ static double vectorized_cost(const LoopNest *loop, const uint64_t *depends,
         loop_store_is_strided(loop, r, v))
       cost += 1 + staging_cost(loop, r->global_index, w);
     else if (r->global_index && v < loop->spatial_axes && !has_reduction(loop))
-      cost += store_cost(r->global_index->coef[v], w);
+      cost += output_cost(loop, r, v, w);
   }
   double vectors = (double)ceil_div(loop_extent_hint(loop, v), width);
   cost *= vectors * w / extent;
@@ -271,14 +279,16 @@ static double vectorized_cost(const LoopNest *loop, const uint64_t *depends,
 typedef struct StridedAccesses { /* strided accesses of a kernel */
   uint32_t count;                /* number of different loads */
   bool has_stores;               /* some stores are strided */
+  bool is_shuffled; /* all have small strides, and the stores are interleaved */
   uint32_t inputs[MAX_KERNEL_VARS];
   double bytes_per_point,
       elements_per_point[MAX_KERNEL_VARS]; /* per iteration of the parallel axes
                                             */
 } StridedAccesses;
 
-static void add_strided_load(StridedAccesses *a, const KernelOp *s,
+static void add_strided_load(StridedAccesses *a, const KernelOp *s, uint32_t v,
                              double elements) {
+  a->is_shuffled &= s->address->coef[v] <= MAX_DEINTERLEAVE;
   for (uint32_t j = 0; j < a->count; j++)
     if (a->inputs[j] == s->input && a->elements_per_point[j] == elements)
       return;
@@ -290,10 +300,12 @@ static void add_strided_load(StridedAccesses *a, const KernelOp *s,
 }
 
 static void add_strided_store(StridedAccesses *a, const LoopNest *loop,
-                              const LoopOutput *r, uint32_t v) {
+                              const LoopOutput *r, uint32_t v, uint32_t width) {
   if (!loop_store_is_strided(loop, r, v))
     return;
   a->has_stores = true;
+  a->is_shuffled &=
+      !has_reduction(loop) && interleave_axis(loop, v, width) != NO_AXIS;
   if (!r->local_index)
     a->bytes_per_point +=
         loop_iterations_hint(loop, loop->parallel_axes, loop->spatial_axes) *
@@ -318,21 +330,22 @@ double vector_axis_min_task_lanes(const Kernel *k, uint32_t v, uint32_t width) {
 }
 
 bool vector_axis_staging_pays(const Kernel *k, uint32_t v, uint32_t width) {
-  StridedAccesses a = {0};
+  StridedAccesses a = {.is_shuffled = true};
   double elements;
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const LoopNest *loop = k->loops.at[j];
     for (uint32_t i = 0; i < loop->ops.len; i++)
       if (loop_load_is_strided(loop, &loop->ops.at[i], v, &elements))
-        add_strided_load(&a, &loop->ops.at[i], elements);
+        add_strided_load(&a, &loop->ops.at[i], v, elements);
     for (uint32_t i = 0; i < loop->outputs.len; i++)
-      add_strided_store(&a, loop, &loop->outputs.at[i], v);
+      add_strided_store(&a, loop, &loop->outputs.at[i], v, width);
   }
   double points = loop_iterations_hint(k->loops.at[0], v, v + 1);
   double min_lanes = vector_axis_min_task_lanes(k, v, width),
          rows = kernel_local_bytes(k, true);
   if (width == 1 || (a.count == 0 && !a.has_stores) ||
-      points < MIN_STAGED_TASKS * min_lanes)
+      points < MIN_STAGED_TASKS * min_lanes ||
+      (a.has_stores && a.is_shuffled && !has_products(k)))
     return false;
   return has_products(k)
              ? min_lanes > width &&
