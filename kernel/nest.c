@@ -8,10 +8,12 @@ Nest *nest_new(Arena *arena, LoopNest *spec, const uint8_t *names) {
   n->arena = arena;
   n->spec = spec;
   n->stream = (NestStream){NO_LOOP, NO_LOOP, NO_LOOP, 0, 0};
-  n->flat.axis = n->shared_axis = n->interleaved_axis = NO_LOOP;
+  n->shared_axis = n->interleaved_axis = NO_LOOP;
+  for (uint32_t j = 0; j < MAX_FLATTENED; j++)
+    n->flat[j].axis = NO_LOOP;
   n->transposed_axis = NO_LOOP;
   n->loop_count = spec->axis_count;
-  for (uint32_t v = 0; v <= MAX_KERNEL_AXES; v++)
+  for (uint32_t v = 0; v < MAX_NEST_AXES; v++)
     n->names[v] = (uint8_t)(names && v < spec->axis_count ? names[v] : v);
   for (uint32_t v = 0; v < spec->axis_count; v++)
     n->loops[n->names[v]] = (NestLoop){.axis = v, .step = 1};
@@ -90,13 +92,22 @@ uint32_t nest_transposed(const Nest *n) {
 }
 
 bool nest_axis_is_reduced(const Nest *n, uint32_t axis) {
-  return axis >= n->spec->spatial_axes && axis != n->flat.axis;
+  const NestFlattened *f = nest_flattened(n, axis);
+  return (f ? f->loops[0].axis : axis) >= n->spec->spatial_axes;
+}
+
+const NestFlattened *nest_flattened(const Nest *n, uint32_t axis) {
+  for (uint32_t j = 0; j < MAX_FLATTENED; j++)
+    if (axis != NO_LOOP && n->flat[j].axis == axis)
+      return &n->flat[j];
+  return NULL;
 }
 
 const NestLoop *nest_flattened_loop(const Nest *n, uint32_t axis) {
-  for (uint32_t j = 0; j < n->flat.count; j++)
-    if (n->flat.loops[j].axis == axis)
-      return &n->flat.loops[j];
+  for (uint32_t j = 0; j < MAX_FLATTENED; j++)
+    for (uint32_t i = 0; i < n->flat[j].count; i++)
+      if (n->flat[j].loops[i].axis == axis)
+        return &n->flat[j].loops[i];
   return NULL;
 }
 
@@ -119,15 +130,16 @@ int64_t nest_constant_extent(const Nest *n, uint32_t axis) {
     return extent_is_static(n->spec->graph, n->spec->extents[axis])
                ? n->spec->extents[axis]
                : 0;
-  for (uint32_t j = 0; axis == n->flat.axis && j < n->flat.count; j++) {
-    int64_t count = flattened_count(n, &n->flat.loops[j]);
+  const NestFlattened *f = nest_flattened(n, axis);
+  for (uint32_t j = 0; f && j < f->count; j++) {
+    int64_t count = flattened_count(n, &f->loops[j]);
     if (count > INT32_MAX / all)
       return 0;
     all *= count;
     if (!all)
       return 0;
   }
-  return axis == n->flat.axis ? all : 0;
+  return f ? all : 0;
 }
 
 static bool reduces(const LoopNest *spec) {
@@ -138,7 +150,8 @@ static bool reduces(const LoopNest *spec) {
 }
 
 bool nest_runs_outside(const Nest *n, uint32_t at) {
-  return n->loops[at].run == NEST_TASK || n->loops[at].run == NEST_STRIP;
+  NestRun run = n->loops[at].run;
+  return run == NEST_TASK || run == NEST_STRIP;
 }
 
 /* Returns true if the masked vectors of loop `at` are a row, or tiles of it of
@@ -165,7 +178,7 @@ uint32_t nest_accumulator_depth(const Nest *n) {
   if (!reduces(n->spec) || nest_atom(n) != NO_LOOP) /* the atom has the sums */
     return n->loop_count;
   while (depth < n->loop_count &&
-         (nest_runs_outside(n, depth) ||
+         (nest_runs_outside(n, depth) || n->loops[depth].run == NEST_BLOCK ||
           !nest_axis_is_reduced(n, n->loops[depth].axis)))
     depth++;
   return depth;
@@ -174,6 +187,7 @@ uint32_t nest_accumulator_depth(const Nest *n) {
 bool nest_indexes_accumulators(const Nest *n, uint32_t at) {
   const NestLoop *l = &n->loops[at];
   return at >= nest_accumulator_depth(n) && l->run != NEST_LANES &&
+         l->run != NEST_THREAD &&
          (l->has_accumulators || !nest_axis_is_reduced(n, l->axis));
 }
 

@@ -25,6 +25,8 @@ enum {
   MAX_NEST_LOOPS = MAX_KERNEL_AXES + 8,
   MAX_AXIS_PIECES = 6,
   MAX_INTERLEAVED = 4, /* vectors that are stored together */
+  MAX_FLATTENED = 2,
+  MAX_NEST_AXES = MAX_KERNEL_AXES + MAX_FLATTENED,
   NO_LOOP = UINT32_MAX
 };
 
@@ -69,14 +71,19 @@ typedef struct NestLoop {
   bool is_argument;      /* the step is an argument of the function, so that
                             code is the same for all steps */
   bool has_accumulators; /* a reduced piece: each iteration has its own */
-  bool is_run; /* after each iteration, f32 sums are added to f64 sums */
+  bool is_run; /* after each iteration, f32 sums are added to f64 sums, on GPUs
+                  to other f32 sums */
   bool polls;  /* each iteration tests for an interrupt first */
   bool packs[NEST_OPERAND_COUNT]; /* each iteration first runs the nest that
                                      packs this operand for the loops inside */
-  bool finishes; /* after each iteration, the next loop nests run on its
-                    results, if their sums are complete */
-  bool shuffles; /* each iteration loads its operands as vectors, and the lanes
-                    of the flattened loop are shuffled from them */
+  bool finishes;  /* after each iteration, the next loop nests run on its
+                     results, if their sums are complete */
+  bool shuffles;  /* each iteration loads its operands as vectors, and the lanes
+                     of the flattened loop are shuffled from them */
+  bool is_held;   /* elements of its iterations stay in registers, for the next
+                     loop nests */
+  bool is_online; /* the sum is computed after each iteration of the loop nest
+                     that finds the maximum of the row */
 } NestLoop;
 
 /* Rows whose windows overlap read the same input rows.  The axis of the input
@@ -101,11 +108,11 @@ typedef struct Nest {
   LoopNest *spec;
   /* The numbers of axes in text, such as 3 for i3.  Schedules reorder the
    * parallel axes of a kernel, and their numbers stay. */
-  uint8_t names[MAX_KERNEL_AXES + 1];
+  uint8_t names[MAX_NEST_AXES];
   uint32_t loop_count;
   NestLoop loops[MAX_NEST_LOOPS];
   NestStream stream;
-  NestFlattened flat;
+  NestFlattened flat[MAX_FLATTENED]; /* the first ones are used */
   uint32_t shared_axis; /* blocks load operands that are contiguous along it
                            through shared memory; NO_LOOP: none */
   uint32_t interleaved_axis; /* the vectors of its iterations are stored
@@ -163,6 +170,8 @@ bool nest_axis_is_reduced(const Nest *n, uint32_t axis);
 bool nest_axis_is_flattened(const Nest *n, uint32_t axis);
 /* Returns true if loop `at` is one of the kernel: over tasks or strips. */
 bool nest_runs_outside(const Nest *n, uint32_t at);
+/* The loops that became one loop over an axis; NULL: none did. */
+const NestFlattened *nest_flattened(const Nest *n, uint32_t axis);
 /* The flattened piece of an axis; NULL: there is none. */
 const NestLoop *nest_flattened_loop(const Nest *n, uint32_t axis);
 /* Returns true if the vectors of a row, or of a tile of it, are unrolled and

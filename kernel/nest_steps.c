@@ -93,10 +93,11 @@ static bool is_associative_output(const LoopOutput *r) {
 
 /* Returns true if the terms of all outputs may be taken in another order. */
 static bool may_reorder(const LoopNest *spec) {
-  for (uint32_t j = 0; j < spec->outputs.len; j++)
-    if (!is_associative_output(&spec->outputs.at[j]) ||
-        prim_is_arg_reduction(spec->outputs.at[j].reduce))
+  for (uint32_t j = 0; j < spec->outputs.len; j++) {
+    PrimId reduce = spec->outputs.at[j].reduce;
+    if (reduce == PRIM_FOLD || prim_is_arg_reduction(reduce))
       return false;
+  }
   return true;
 }
 
@@ -107,7 +108,7 @@ static const char *must_precede(const Nest *n, uint32_t x, uint32_t y) {
     return "is a piece of the same axis, and must stay inside";
   if (outer->run == NEST_TASK)
     return "cannot move outside of tasks";
-  if (outer->run == NEST_BLOCK)
+  if (outer->run == NEST_BLOCK && inner->run != NEST_BLOCK)
     return "cannot move outside of thread blocks";
   if (inner->run == NEST_LANES)
     return "are lanes, which are innermost";
@@ -250,8 +251,10 @@ static const char *blocks(StepContext *c) {
   for (uint32_t j = 0; j < c->at; j++)
     if (n->loops[j].run != NEST_BLOCK)
       return refuse(c, "is inside of a loop that is no thread block");
-  if (nest_axis_is_reduced(n, l->axis))
-    return refuse(c, "is summed: thread blocks would add to the same sums");
+  if (nest_axis_is_reduced(n, l->axis) &&
+      (!nest_piece(n, c->at) || !is_associative(n->spec)))
+    return refuse(c, "is summed: thread blocks may have parts of it, after a "
+                     "tile, if the reduction is associative");
   l->run = NEST_BLOCK;
   return NULL;
 }
@@ -263,8 +266,9 @@ static const char *threads(StepContext *c) {
     return refuse(c, "is not serial");
   if (!count)
     return refuse(c, "has no constant number of threads: tile it");
-  if (nest_axis_is_reduced(c->n, l->axis))
-    return refuse(c, "is summed: threads would add to the same sums");
+  if (nest_axis_is_reduced(c->n, l->axis) && loop_has_states(c->n->spec))
+    return refuse(c,
+                  "cannot be threads: each iteration needs the state before");
   l->count = count;
   l->run = NEST_THREAD;
   return NULL;
@@ -276,8 +280,11 @@ static const char *cannot_flatten(const Nest *n, uint32_t at, uint32_t before) {
   const NestLoop *l = &n->loops[at];
   if (l->run != NEST_SERIAL)
     return "is not serial";
-  if (nest_axis_is_reduced(n, l->axis))
-    return "is summed, and only other loops can be flattened";
+  if (nest_flattened(n, l->axis))
+    return "cannot be flattened: a step has made an axis already";
+  if (before != NO_LOOP && nest_axis_is_reduced(n, l->axis) !=
+                               nest_axis_is_reduced(n, n->loops[before].axis))
+    return "is summed, and the loop before it is not";
   bool is_inner = nest_find(n, l->axis, nest_piece(n, at) + 1) != NO_LOOP;
   if (is_inner && (before != NO_LOOP || nest_piece(n, at)))
     return "is inside of a loop of the same axis: flatten outermost pieces";
@@ -290,10 +297,11 @@ static const char *cannot_flatten(const Nest *n, uint32_t at, uint32_t before) {
 static const char *flatten(StepContext *c) {
   Nest *n = c->n;
   const NestStep *s = c->step;
-  NestFlattened f = {.axis = n->spec->axis_count};
-  uint32_t first = c->at, last = NO_LOOP;
-  if (n->flat.axis != NO_LOOP || n->stream.row_axis != NO_LOOP ||
-      f.axis == MAX_KERNEL_AXES)
+  uint32_t first = c->at, last = NO_LOOP, at = 0;
+  while (at < MAX_FLATTENED && n->flat[at].axis != NO_LOOP)
+    at++;
+  NestFlattened f = {.axis = n->spec->axis_count + at};
+  if (at == MAX_FLATTENED || n->stream.row_axis != NO_LOOP)
     return refuse(c, "cannot be flattened: a step has made an axis already");
   if (s->piece_count == 1)
     return refuse(c, "is one loop: name several");
@@ -309,7 +317,7 @@ static const char *flatten(StepContext *c) {
   memmove(&n->loops[first + 1], &n->loops[last + 1],
           (n->loop_count - last - 1) * sizeof *n->loops);
   n->loop_count -= last - first;
-  n->flat = f;
+  n->flat[at] = f;
   return NULL;
 }
 
@@ -443,6 +451,26 @@ static const char *run(StepContext *c) {
   return NULL;
 }
 
+/* The rest of the row is in the same registers of the same threads for all loop
+ * nests. */
+static const char *registers(StepContext *c) {
+  NestLoop *l = &c->n->loops[c->at];
+  if (l->run != NEST_UNROLL)
+    return refuse(c, "is not unrolled, and only elements of unrolled "
+                     "iterations can be in registers");
+  l->is_held = true;
+  return NULL;
+}
+
+static const char *online(StepContext *c) {
+  NestLoop *l = &c->n->loops[c->at];
+  if (!nest_axis_is_reduced(c->n, l->axis) || l->run != NEST_SERIAL ||
+      nest_inner(c->n, c->at) == NO_LOOP)
+    return refuse(c, "is no serial loop over tiles of a sum: tile it first");
+  l->is_online = true;
+  return NULL;
+}
+
 static const char *poll(StepContext *c) {
   NestLoop *l = &c->n->loops[c->at];
   if (!loop_has_states(c->n->spec) || !nest_axis_is_reduced(c->n, l->axis))
@@ -500,7 +528,7 @@ static const char *stream(StepContext *c) {
   NestStream s;
   if (n->stream.row_axis != NO_LOOP)
     return refuse(c, "cannot share input rows: another loop does");
-  if (n->flat.axis != NO_LOOP)
+  if (n->flat->axis != NO_LOOP)
     return refuse(c, "cannot share input rows: there are flattened loops");
   if (second < c->at || rows->run != NEST_UNROLL ||
       nest_axis_is_reduced(n, rows->axis))
@@ -571,6 +599,8 @@ static const char *set_flag(StepContext *c) {
   case STEP_ATOM:
   case STEP_PACK:
   case STEP_FINISH:
+  case STEP_REGISTERS:
+  case STEP_ONLINE:
   case NEST_STEP_COUNT:
     break;
   }
@@ -623,6 +653,8 @@ static StepFunction *const functions[NEST_STEP_COUNT] = {
     [STEP_ATOM] = atom,
     [STEP_PACK] = pack,
     [STEP_FINISH] = finish,
+    [STEP_REGISTERS] = registers,
+    [STEP_ONLINE] = online,
 };
 
 const char *nest_apply(Nest *n, const NestStep *step) {

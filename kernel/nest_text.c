@@ -110,7 +110,7 @@ static bool take_number(ScheduleParser *p, int64_t max, int64_t *number) {
 
 static uint32_t axis_of_name(const Nest *n, int64_t name) {
   uint32_t v = 0;
-  while (v < MAX_KERNEL_AXES && n->names[v] != name)
+  while (v < MAX_NEST_AXES && n->names[v] != name)
     v++;
   return v;
 }
@@ -122,7 +122,7 @@ static bool take_piece(ScheduleParser *p, NestPiece *piece) {
   if (p->text[p->at] != 'i' || !isdigit((unsigned char)p->text[p->at + 1]))
     return false;
   p->at++;
-  if (!take_number(p, MAX_KERNEL_AXES, &axis))
+  if (!take_number(p, MAX_NEST_AXES, &axis))
     return false;
   if (p->text[p->at] == '.') {
     p->at++;
@@ -163,6 +163,8 @@ static uint32_t loops_of_step(NestStepKind kind) {
   case STEP_TRANSPOSE:
   case STEP_PACK:
   case STEP_FINISH:
+  case STEP_REGISTERS:
+  case STEP_ONLINE:
   case NEST_STEP_COUNT:
     break;
   }
@@ -277,10 +279,8 @@ static bool has_tail(const Nest *n, uint32_t at) {
   return nest_piece(n, at) || n->loops[at].run == NEST_LANES;
 }
 
-static void print_flattened(Buffer *out, const Nest *n) {
-  const NestFlattened *f = &n->flat;
-  if (f->axis == NO_LOOP)
-    return;
+static void print_flattened(Buffer *out, const Nest *n,
+                            const NestFlattened *f) {
   buffer_printf(out, "flatten i%u:", n->names[f->axis]);
   for (uint32_t j = 0; j < f->count; j++) {
     buffer_printf(out, "%s i%u", j ? "," : "", n->names[f->loops[j].axis]);
@@ -306,7 +306,7 @@ void nest_print_loop(Buffer *out, const Nest *n, uint32_t at) {
   if (l->has_accumulators)
     buffer_puts(out, " parts");
   if (l->is_run)
-    buffer_puts(out, " run f64");
+    buffer_puts(out, " run");
   if (l->polls)
     buffer_puts(out, " poll");
   if (l->shuffles)
@@ -316,6 +316,10 @@ void nest_print_loop(Buffer *out, const Nest *n, uint32_t at) {
       buffer_printf(out, " pack %s", operand_words[j]);
   if (l->finishes)
     buffer_puts(out, " finish");
+  if (l->is_held)
+    buffer_puts(out, " registers");
+  if (l->is_online)
+    buffer_puts(out, " online");
   if (has_tail(n, at))
     buffer_printf(out, " %s", tail_words[l->tail]);
 }
@@ -330,7 +334,8 @@ void nest_print(Buffer *out, const Nest *n) {
     nest_print_loop(out, n, j);
     buffer_puts(out, "\n");
   }
-  print_flattened(out, n);
+  for (uint32_t j = 0; j < MAX_FLATTENED && n->flat[j].count; j++)
+    print_flattened(out, n, &n->flat[j]);
   if (n->shared_axis != NO_LOOP)
     buffer_printf(out, "shared i%u\n", n->names[n->shared_axis]);
   if (n->interleaved_axis != NO_LOOP)

@@ -39,9 +39,9 @@ static const char *check_pieces(const Nest *n) {
 
 /* Each iteration of a flattened loop runs all inner pieces of its axis.  A tile
  * has none. */
-static const char *check_flattened(const Nest *n) {
-  for (uint32_t j = 0; j < n->flat.count; j++) {
-    const NestLoop *l = &n->flat.loops[j];
+static const char *check_flattened(const Nest *n, const NestFlattened *f) {
+  for (uint32_t j = 0; j < f->count; j++) {
+    const NestLoop *l = &f->loops[j];
     uint32_t inner = 0;
     while (inner < n->loop_count && n->loops[inner].axis != l->axis)
       inner++;
@@ -84,15 +84,16 @@ static const char *check_shuffled(const Nest *n) {
   if (at == NO_LOOP)
     return NULL;
   const NestLoop *l = &n->loops[at];
-  if (n->flat.axis == NO_LOOP || lanes == NO_LOOP ||
-      n->loops[lanes].axis != n->flat.axis ||
-      !nest_constant_extent(n, n->flat.axis))
+  if (n->flat->axis == NO_LOOP || lanes == NO_LOOP ||
+      n->loops[lanes].axis != n->flat->axis ||
+      nest_axis_is_reduced(n, n->flat->axis) ||
+      !nest_constant_extent(n, n->flat->axis))
     return nest_loop_reason(n, at,
                             "cannot load shuffled operands: flatten loops of "
                             "constant numbers of iterations, and make the "
                             "lanes of the flattened loop");
   if (l->run != NEST_SERIAL || nest_axis_is_reduced(n, l->axis) ||
-      nest_inner(n, at) != NO_LOOP || l->axis == n->flat.axis)
+      nest_inner(n, at) != NO_LOOP || l->axis == n->flat->axis)
     return nest_loop_reason(n, at,
                             "cannot load shuffled operands: it must be serial, "
                             "and neither tiled nor summed nor flattened");
@@ -102,7 +103,7 @@ static const char *check_shuffled(const Nest *n) {
                               "must be unrolled: it is inside of the loop that "
                               "loads shuffled operands");
   for (uint32_t j = 0; j < n->loop_count; j++)
-    if (j < at && (n->loops[j].axis == n->flat.axis ||
+    if (j < at && (n->loops[j].axis == n->flat->axis ||
                    nest_axis_is_reduced(n, n->loops[j].axis)))
       return nest_loop_reason(n, at,
                               "cannot load shuffled operands: order it outside "
@@ -177,8 +178,8 @@ static const char *check_packed(const Nest *n, uint32_t at, uint64_t axes) {
 static bool has_rows(const Nest *n, uint32_t at, uint64_t right) {
   uint32_t v = n->loops[at].axis;
   bool has = !(right >> v & 1);
-  for (uint32_t j = 0; v == n->flat.axis && j < n->flat.count; j++)
-    has &= !(right >> n->flat.loops[j].axis & 1);
+  for (uint32_t j = 0; v == n->flat->axis && j < n->flat->count; j++)
+    has &= !(right >> n->flat->loops[j].axis & 1);
   return has;
 }
 
@@ -231,13 +232,18 @@ static const char *check_runs(const Nest *n) {
     if ((l->has_accumulators || l->is_run) && !reduced)
       return arena_printf(n->arena, "loop %u: parts of an axis that is kept",
                           j);
-    if ((l->is_run || l->polls) &&
+    if (l->is_held && l->run != NEST_UNROLL)
+      return arena_printf(n->arena, "loop %u: registers without unroll", j);
+    if ((l->is_run || l->polls || l->is_online) &&
         (l->run != NEST_SERIAL || l->tail != TAIL_LESS ||
          nest_inner(n, j) == NO_LOOP))
       return arena_printf(n->arena,
                           "loop %u: a %s that is no serial loop with the "
                           "tail `less`",
-                          j, l->is_run ? "run" : "poll");
+                          j,
+                          l->is_run  ? "run"
+                          : l->polls ? "poll"
+                                     : "loop of online sums");
     if (nest_indexes_accumulators(n, j) && !nest_fixed_count(n, j))
       return arena_printf(n->arena,
                           "i%u would have an unknown number of sums: tile it",
@@ -288,7 +294,8 @@ static const char *check_transposed(const Nest *n) {
 const char *nest_verify(const Nest *n) {
   const char *error = check_axes(n);
   error = error ? error : check_pieces(n);
-  error = error ? error : check_flattened(n);
+  for (uint32_t j = 0; !error && j < MAX_FLATTENED; j++)
+    error = check_flattened(n, &n->flat[j]);
   error = error ? error : check_interleaved(n);
   error = error ? error : check_transposed(n);
   error = error ? error : check_strips(n);

@@ -17,7 +17,7 @@ for program in gpu gpu_nests; do
   on_gpu "$AXON" plan --schedule $program.axn >$program.axs ||
     fail "$(cat $program.axs)"
 done
-for word in 'by rows {' 'by gemm {' '1: tile .* lanes' 'flatten' 'shared'; do
+for word in 'registers' 'by gemm {' '1: tile .* lanes' 'flatten' 'shared'; do
   grep -q "$word" gpu.axs || fail "no schedule with $word"
 done
 refused=0 first=${1:-1} count=${2:-24}

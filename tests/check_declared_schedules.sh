@@ -259,7 +259,7 @@ for arch in sm_80 sm_100a sm_90a; do # the last one: below
   plan --code --stable >chosen 2>&1
   plan --code --stable --schedules gpu.axs >read 2>&1
   cmp -s chosen read || fail "$arch: $(diff chosen read | head)"
-  for word in 'by rows {' 'by gemm {' 'by attention {' 'threads' 'shared'; do
+  for word in 'registers' 'by gemm {' 'by attention {' 'threads' 'shared'; do
     grep -q "$word" gpu.axs || fail "$arch: no schedule with $word"
   done
 done
@@ -287,7 +287,8 @@ refuse_gpu() { # refuse_gpu STEPS LIST: each schedule of the kernel with STEPS
       fail "\`$schedule\`: expected \`$message\`: $(head -3 out)"
   done <"$here/tests/schedules/$2"
 }
-refuse_gpu 'by rows' refused_gpu
+refuse_gpu 'threads i1' refused_gpu
+refuse_gpu registers refused_gpu_rows
 refuse_gpu shared refused_gpu_tiles
 for list in attention attention_on_sm_75 attention_on_sm_100a query; do
   refuse_gpu 'by attention' refused_gpu_$list
@@ -305,7 +306,7 @@ fun f x = map sum x
 fun turned x = transpose (force x) + 1.0
 schedule f =
   kernel map sum x on cuda
-    1: by rows {threads=512 group=64}
+    1: tile i0 8; tile i1 64; blocks i0.1; threads i0; threads i1
 schedule turned =
   kernel transpose (force x) + 1.0 on cuda
     1: tile i0 16; tile i1 16; order i0.1, i1.1, i0, i1; blocks i0.1;

@@ -35,6 +35,7 @@ FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
          "backend/cpu/nest_refusal.c": REFUSAL,
          "backend/cpu/gemm_fields.c": REFUSAL,
          "backend/cuda/nest_refusal.c": REFUSAL,
+         "backend/cuda/row_nest.c": REFUSAL,
          "backend/cuda/gemm_validate.c": GEMM_REFUSAL,
          "backend/cuda/attention_validate.c": GEMM_REFUSAL}
 # Lists of refusals, tests/schedules/refused_NAME, of a program of this name, and
@@ -45,7 +46,7 @@ CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
          "transpose": "",
          "gemm": "by gemm",
          "micro": "by gemm", "micro_conv": "by gemm", "softmax": "",
-         "strips": "strip=", "blur": "stream", "argmax": "", "gpu": "by rows",
+         "strips": "strip=", "blur": "stream", "argmax": "", "gpu": "threads i1", "gpu_rows": "registers",
          "gpu_gradient": "by attention {way=mma"}
 CASES |= {"gpu_" + name: "by gemm" for name in (
     "product", "product_on_sm_75", "product_on_sm_80", "product_on_sm_100a",

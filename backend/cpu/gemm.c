@@ -698,7 +698,7 @@ static void emit_row_blocks(GemmCode *c, const Buffer *epilogue) {
                 "const int64_t row0 = x0%s, row1 = x1%s;\n"
                 "(void)row0, (void)row1;\n",
                 of_each, of_each);
-  if (axis == t->nest->flat.axis) {
+  if (axis == t->nest->flat->axis) {
     c->loops->begin[axis] = "row0";
     c->loops->end[axis] = "row1";
   }

@@ -6,9 +6,9 @@
 
 LaneShuffle lane_shuffle_of(const Nest *n, uint32_t width) {
   LaneShuffle f = {
-      .loop = n->spec, .width = width, .axis_count = n->flat.count};
-  for (uint32_t j = 0; j < n->flat.count; j++) {
-    const NestLoop *l = &n->flat.loops[j];
+      .loop = n->spec, .width = width, .axis_count = n->flat->count};
+  for (uint32_t j = 0; j < n->flat->count; j++) {
+    const NestLoop *l = &n->flat->loops[j];
     f.axes[j] = l->axis;
     f.extents[j] = l->count ? l->count : n->spec->extents[l->axis];
   }

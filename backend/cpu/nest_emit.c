@@ -810,7 +810,7 @@ static void begin_body(NestWriter *w) {
   bool has_stream = n->stream.row_axis != NO_LOOP;
   e->vector_axis = lanes == NO_LOOP ? NO_AXIS : n->loops[lanes].axis;
   if (w->shuffled != NO_LOOP) {
-    e->vector_axis = n->flat.loops[n->flat.count - 1].axis;
+    e->vector_axis = n->flat->loops[n->flat->count - 1].axis;
     w->lanes_spec = spec = nest_index_by_lanes(n);
   }
   if (has_stream) {

@@ -33,7 +33,15 @@ static const char *check_target(const NestCheck *c) {
     return refuse(c, nest_atom(n),
                   "is in a register tile: write `by gemm` in place of all "
                   "steps");
-  if (n->flat.axis != NO_LOOP && nest_shuffled(n) == NO_LOOP)
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].is_held || n->loops[j].is_online)
+      return refuse(c, j,
+                    n->loops[j].is_online
+                        ? "cannot be online: CPUs sum in strips: leave it out"
+                        : "cannot stay in registers: only GPUs keep rows so");
+  if (n->flat[1].axis != NO_LOOP)
+    return "flatten: only one loop of a CPU is flattened";
+  if (n->flat->axis != NO_LOOP && nest_shuffled(n) == NO_LOOP)
     return "flatten: CPUs run flattened loops as shuffled lanes only: write "
            "`shuffle A` with a loop outside";
   return n->shared_axis == NO_LOOP ? NULL

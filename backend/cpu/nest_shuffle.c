@@ -12,22 +12,22 @@
 
 /* The tile of an axis in the flattened loop; NULL: all axes are whole. */
 static const NestLoop *flattened_tile(const NestWriter *w) {
-  const NestLoop *first = &w->nest->flat.loops[0];
+  const NestLoop *first = &w->nest->flat->loops[0];
   return first->count ? first : NULL;
 }
 
 LoopNest *nest_index_by_lanes(const Nest *n) {
   LoopNest *loop = loop_clone(n->arena, n->spec);
-  uint32_t lanes = n->flat.loops[n->flat.count - 1].axis;
+  uint32_t lanes = n->flat->loops[n->flat->count - 1].axis;
   AffineExpr *to = loop->outputs.at[0].global_index;
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     AffineExpr *q = kernel_op_affine(&loop->ops.at[j]);
     for (uint32_t v = loop->spatial_axes; q && v < loop->axis_count; v++)
       q->coef[v] = 0;
   }
-  for (uint32_t j = 0; j < n->flat.count; j++) {
-    uint32_t v = n->flat.loops[j].axis;
-    if (n->flat.loops[j].count) /* the index is that of the block */
+  for (uint32_t j = 0; j < n->flat->count; j++) {
+    uint32_t v = n->flat->loops[j].axis;
+    if (n->flat->loops[j].count) /* the index is that of the block */
       continue;
     to->coef[v] = v == lanes;
     for (uint32_t i = 0; i < loop->ops.len; i++) {
@@ -36,7 +36,7 @@ LoopNest *nest_index_by_lanes(const Nest *n) {
         q->coef[v] = v == lanes;
     }
   }
-  loop->extents[lanes] = nest_constant_extent(n, n->flat.axis);
+  loop->extents[lanes] = nest_constant_extent(n, n->flat->axis);
   return loop;
 }
 
@@ -129,7 +129,7 @@ void nest_load_shuffled(NestWriter *w, NestState *s) {
   const char *end = s->tiles ? format(w->e, "%s * %lld", s->tiles,
                                       (long long)(lanes / tile->count))
                              : format(w->e, "%lld", (long long)lanes);
-  s->axes[w->nest->flat.axis] =
+  s->axes[w->nest->flat->axis] =
       (AxisRange){.begin = "0", .end = end, .single = NO_LOOP};
 }
 
@@ -138,7 +138,7 @@ void nest_load_shuffled(NestWriter *w, NestState *s) {
 void nest_write_out(NestWriter *w, uint32_t depth, const NestState *from) {
   const NestLoop *l = &w->nest->loops[depth];
   int64_t extent = nest_constant_extent(w->nest, l->axis);
-  bool is_last = l->axis == w->nest->flat.axis && from->tiles;
+  bool is_last = l->axis == w->nest->flat->axis && from->tiles;
   for (int64_t t = 0; t < l->count; t++) {
     NestState s = *from;
     AxisRange *r = &s.axes[l->axis];
@@ -160,7 +160,7 @@ static void shuffle_load(NestWriter *w, const NestState *s,
   const LoopNest *spec = w->nest->spec;
   const KernelOp *x = &spec->ops.at[load->op];
   int64_t offset = 0, sources[MAX_SHUFFLE_SOURCES], width = w->e->width,
-          first = s->axes[w->nest->flat.axis].at;
+          first = s->axes[w->nest->flat->axis].at;
   for (uint32_t v = spec->spatial_axes; v < spec->axis_count; v++)
     offset += s->axes[v].at * x->address->coef[v];
   lane_shuffle_sources(&w->shuffle, x, offset, first, sources);

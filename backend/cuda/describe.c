@@ -58,18 +58,20 @@ static int64_t task_count(const CudaPass *pass) {
   return gemm && gemm->s.stream ? pass->tiles : pass->grid_blocks;
 }
 
-/* The nests of all loop nests of a kernel; NULL: some of its passes have
- * none. */
+/* The nests of all loop nests of a kernel; NULL: some of its passes have none.
+ * A pass that combines partial results has the loop nest of the pass before it.
+ */
 static struct Nest *const *all_nests(const FusionGroup *c, Arena *arena,
                                      const CudaKernel *k) {
   struct Nest **nests =
       NEW_ARRAY(arena, struct Nest *, c->kernel->loops.len + 1);
   for (uint32_t j = 0; j < k->passes.len; j++) {
     const CudaPass *p = k->passes.at[j];
-    if (p->s.kind != CUDA_NEST)
+    if (!p->s.nests)
       return NULL;
     for (uint32_t i = 0; i < p->k->loops.len; i++)
-      nests[p->first_loop + i] = p->s.nest;
+      if (!nests[p->first_loop + i])
+        nests[p->first_loop + i] = p->s.nests[p->s.rows ? i : 0];
   }
   return nests;
 }

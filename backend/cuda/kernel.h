@@ -23,8 +23,8 @@
 typedef struct KernelText KernelText; /* schedule_text.h */
 
 typedef enum CudaKernelKind {
-  CUDA_NEST, /* loops without sums, as the steps of a nest say: nest.h */
-  CUDA_ROW,  /* a thread group computes a point */
+  CUDA_NEST, /* loops without sums, all in one nest: nest.h */
+  CUDA_ROW,  /* a thread group computes a point; each loop nest has a nest */
   CUDA_GEMM, /* a block computes a tile of a contraction: gemm_pass.h */
   /* A block computes rows of fused attention: attention_analysis.h. */
   CUDA_ATTENTION,
@@ -35,20 +35,21 @@ typedef enum CudaKernelKind {
 /* The schedule of a pass; schedule.c chooses it. */
 typedef struct CudaSchedule {
   CudaKernelKind kind;
-  uint32_t block_threads;          /* threads per block */
-  struct Nest *nest;               /* CUDA_NEST */
-  struct GemmPass *gemm;           /* CUDA_GEMM */
+  uint32_t block_threads; /* threads per block */
+  struct Nest **nests;    /* CUDA_NEST: one; CUDA_ROW: by loop nest */
+  struct RowNest *rows;   /* CUDA_ROW: what they say, and for all of them: */
+  struct GemmPass *gemm;  /* CUDA_GEMM */
   struct AttentionPass *attention; /* CUDA_ATTENTION */
   const char *description;         /* CUDA_LIBRARY: description */
-  uint32_t group_threads;          /* CUDA_ROW: threads per point */
-  /* CUDA_ROW: adjacent threads compute adjacent points; otherwise they are in
-   * one group. */
+  uint32_t group_threads;          /* threads per point */
+  /* Adjacent threads compute adjacent points; otherwise they are in one
+   * group. */
   bool coalesce_outer;
   uint32_t vector_width; /* elements per vector access */
-  /* CUDA_ROW: vectors of a row per thread that stay in registers; 0: each loop
-   * reads the row again. */
+  /* Vectors of a row per thread that stay in registers; 0: each loop reads the
+   * row again. */
   uint32_t vectors_in_registers;
-  /* CUDA_ROW: sums are rescaled when the maximum of the row grows
+  /* Sums are rescaled when the maximum of the row grows
    * (online_softmax.c). */
   bool online_softmax;
   /* Terms of the split reduction per block; another pass combines the partial
@@ -72,7 +73,8 @@ enum {
  * of failed checks. */
 typedef struct CudaPass {
   CudaSchedule s;
-  Kernel *k; /* the loops of this pass */
+  Kernel *k;     /* the loops of this pass */
+  Kernel *whole; /* CUDA_ROW: before values are recomputed (rematerialize.c) */
   /* Index of its first loop in the original kernel; UINT32_MAX: combines
    * partial results. */
   uint32_t first_loop;
@@ -167,9 +169,10 @@ bool cuda_needs_fission(const Kernel *k, const CudaTarget *target);
 /* Chooses the schedule of a pass.  May permute its axes.  no_split: do not
  * split the reduction into chunks. */
 void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split);
-/* NULL, or why the pass cannot run with its schedule.  Not for matrix
- * products. */
-const char *cuda_schedule_refusal(const CudaPass *p);
+/* Returns true if rows can stay in registers, or if the only sum can be split
+ * into chunks. */
+bool cuda_can_keep_rows(const Kernel *k);
+bool cuda_can_split_reduction(const Kernel *k);
 /* Elements of the largest vector. */
 uint32_t cuda_max_vector(const Kernel *k);
 /* The axes that are distributed over a thread group, the vector axis last.
@@ -319,6 +322,8 @@ void cuda_accumulator_combine(CudaWriter *w, const CudaAccumulator *s,
                               Buffer *out, const char *fold,
                               const char *scratch);
 const char *cuda_accumulator_value(Emitter *e, const CudaAccumulator *s);
+/* Returns true if long sums of the output have a second accumulator. */
+bool cuda_sums_runs(const LoopNest *loop, const LoopOutput *r);
 
 /* Allocates scratch memory for partial results. */
 PartialReduction cuda_alloc_partials(CudaWriter *w, const LoopNest *loop,

@@ -1,9 +1,11 @@
-/* backend/cuda: nests of passes without sums (kernel/nest.h).  All loop nests
- * of such a pass have the same axes, and run in the loops of one nest. */
+/* backend/cuda: nests of passes (kernel/nest.h).  All loop nests of a pass
+ * without sums have the same axes, and run in the loops of one nest.  In other
+ * passes, each loop nest has its own nest: a thread group shares its row. */
 #ifndef AXON_CUDA_NEST_H
 #define AXON_CUDA_NEST_H
 
 #include "backend/cuda/kernel.h"
+#include "backend/cuda/match_exp_sum.h"
 #include "kernel/nest.h"
 
 /* ---- nest_choose.c ---- */
@@ -31,8 +33,97 @@ int64_t cuda_nest_tile_bytes(const Nest *n, Dtype t);
 bool cuda_nest_shares(const Nest *n, const LoopNest *loop, const KernelOp *s);
 void cuda_nest_describe(Buffer *out, const Nest *n);
 
+/* ---- rows ---- */
+
+enum {
+  /* Floats that are summed before they are added to a second accumulator. */
+  SUM_BLOCK_TERMS = 128,
+  REDUCTION_SLOT_BYTES = 16,
+};
+
+typedef enum RowLoopKind {
+  ROW_SCALAR, /* no inner axes: all threads of the group compute the same */
+  ROW_MAP,    /* results for each element of the row */
+  ROW_REDUCE, /* reduces the row to one value */
+  /* Reduces each part of the row; may also store elements. */
+  ROW_PARTIAL_REDUCE,
+  ROW_LOOP_KINDS,
+} RowLoopKind;
+
+static inline RowLoopKind row_loop_kind(const LoopNest *loop) {
+  if (loop->axis_count == loop->parallel_axes)
+    return ROW_SCALAR;
+  if (loop->spatial_axes == loop->axis_count)
+    return ROW_MAP;
+  return loop->spatial_axes == loop->parallel_axes ? ROW_REDUCE
+                                                   : ROW_PARTIAL_REDUCE;
+}
+
+/* Returns true if the elements of a row are in the same threads as those of
+ * other loop nests. */
+static inline bool row_shares_elements(const LoopNest *loop) {
+  RowLoopKind kind = row_loop_kind(loop);
+  return kind == ROW_MAP || kind == ROW_REDUCE;
+}
+
+static inline bool is_output_used(const LoopOutput *r) {
+  return r->global_index || r->local_index;
+}
+
+static inline bool row_output_is_reduction(const LoopOutput *r) {
+  return is_output_used(r) && r->reduce != PRIM_NONE;
+}
+
+/* What the nest of a loop nest says. */
+typedef struct RowNest {
+  const Nest *nest;
+  uint32_t point_axis, axis;                  /* of the loops; NO_LOOP: none */
+  uint32_t axes[MAX_KERNEL_AXES], axis_count; /* of the row, outermost first */
+  uint32_t points;                            /* of a block */
+  uint32_t group_threads;                     /* of a point */
+  bool is_across; /* adjacent threads have adjacent points */
+  uint32_t vector_width, vectors_in_registers;
+  int64_t run_elements; /* of the row, or terms of an element; 0: none */
+  bool has_runs;        /* float sums are added to others after each run */
+  bool is_online;
+  int64_t chunk; /* terms of a sum in a block; 0: all */
+} RowNest;
+
+/* ---- row_nest.c ---- */
+
+/* Returns NULL, or the reason for which the loops are none of a thread
+ * group. */
+const char *cuda_row_nest_read(const Nest *n, RowNest *r);
+/* Returns NULL, or the reason for which a GPU cannot run the nests of a
+ * pass. */
+const char *cuda_rows_refusal(const CudaPass *p, const RowNest *rows);
+
+/* ---- row_choose.c ---- */
+
+/* The axes of the row that a thread group shares. */
+void cuda_row_axes(const LoopNest *loop, uint32_t *first, uint32_t *end);
+/* Returns true if two loop nests have the same elements in the same threads. */
+bool row_nests_match(const RowNest *x, const RowNest *y);
+/* Chooses which rows are kept between loop nests: sets p->k. */
+void cuda_choose_kept_rows(CudaPass *p, const CudaTarget *target);
+/* Chooses the nests of a pass from the numbers of its schedule. */
+void cuda_choose_row_nests(CudaPass *p, const CudaTarget *target,
+                           bool may_be_online);
+/* Makes the nests, one for each loop nest, the schedule of the pass.  Returns
+ * NULL, or the reason for which they are none. */
+const char *cuda_rows_use(CudaPass *p, Nest **nests);
+
+/* ---- online_softmax.c ---- */
+
+/* Finds the loop nest that computes the maximum for a sum of exponentials in
+ * the same threads. */
+bool cuda_match_online(const Kernel *k, const RowNest *rows, uint32_t at,
+                       ExpSumPattern *sum);
+
 /* ---- nest_refusal.c ---- */
 
+/* Returns NULL, or the reason for which no loops of a GPU run so. */
+const char *cuda_nest_loops_refusal(const Nest *n);
 /* Returns NULL, or the reason for which a GPU cannot run the nest of the
  * pass. */
 const char *cuda_nest_refusal(const CudaPass *p, const Nest *n,

@@ -63,7 +63,8 @@ void cuda_nest_describe(Buffer *out, const Nest *n) {
 void cuda_nest_use(CudaSchedule *s, Nest *n) {
   uint32_t lanes = nest_lanes(n);
   s->kind = CUDA_NEST;
-  s->nest = n;
+  s->nests = NEW_ARRAY(n->arena, Nest *, 1);
+  s->nests[0] = n;
   s->block_threads =
       n->loop_count ? (uint32_t)cuda_nest_threads(n) : DEFAULT_BLOCK_THREADS;
   s->vector_width = lanes == NO_LOOP ? 1 : (uint32_t)n->loops[lanes].count;
@@ -108,7 +109,7 @@ void cuda_nest_choose_points(CudaPass *p, uint32_t last, uint32_t vector,
           nest_step_add(&flatten, v, 0);
       nest_step_add(&flatten, last, piece);
       nest_build_order(&b, &flatten);
-      axis = b.nest->flat.axis;
+      axis = b.nest->flat->axis;
       piece = 0;
     }
     nest_build_step(&b, STEP_TILE, axis, piece, threads, TAIL_LESS);

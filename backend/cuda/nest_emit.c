@@ -26,11 +26,11 @@ typedef struct NestWriter {
   bool is_linear; /* the outermost loops are the blocks and the threads of one
                      axis */
   uint32_t lanes_axis;
-  const char *indices[MAX_KERNEL_AXES + 1]; /* by axis, so far; NULL: none */
-  uint32_t level_of[MAX_KERNEL_AXES + 1];   /* by axis */
-  uint32_t level_after[MAX_NEST_LOOPS];     /* by loop */
-  uint32_t innermost;                       /* level */
-  Buffer blocks, threads;                   /* declarations of indices */
+  const char *indices[MAX_NEST_AXES];   /* by axis, so far; NULL: none */
+  uint32_t level_of[MAX_NEST_AXES];     /* by axis */
+  uint32_t level_after[MAX_NEST_LOOPS]; /* by loop */
+  uint32_t innermost;                   /* level */
+  Buffer blocks, threads;               /* declarations of indices */
   Buffer before[MAX_NEST_LOOPS]; /* by loop: before the code of its level */
   Buffer after[MAX_NEST_LOOPS];  /* by loop: opens it */
   Buffer levels[MAX_LEVELS];     /* code of all loop nests */
@@ -63,9 +63,9 @@ static void find_levels(NestWriter *p) {
       is_open = false;
     }
     p->level_after[j] = p->level_of[axis] = level;
-    for (uint32_t i = 0; axis == n->flat.axis && i < n->flat.count; i++)
-      if (nest_find(n, n->flat.loops[i].axis, 0) == NO_LOOP)
-        p->level_of[n->flat.loops[i].axis] = level;
+    for (uint32_t i = 0; axis == n->flat->axis && i < n->flat->count; i++)
+      if (nest_find(n, n->flat->loops[i].axis, 0) == NO_LOOP)
+        p->level_of[n->flat->loops[i].axis] = level;
   }
   p->innermost = level;
 }
@@ -87,7 +87,7 @@ static void begin_loop_nest(const NestWriter *p, const LoopNest *loop) {
 /* The iterations of the outermost loop over an axis that has this step. */
 static int64_t outermost_count(NestWriter *p, uint32_t axis, int64_t step) {
   Emitter *e = &p->w->e;
-  const NestFlattened *f = &p->nest->flat;
+  const NestFlattened *f = p->nest->flat;
   int64_t all = 1;
   if (axis != f->axis)
     return emit_extent_ceil_div(e, p->spec->extents[axis], step);
@@ -133,7 +133,7 @@ static void declare_index(NestWriter *p, Buffer *out, uint32_t axis) {
 /* The flattened loops from their index g.  The last one is x, all others are
  * y. */
 static void put_flattened(NestWriter *p, Buffer *out) {
-  const NestFlattened *f = &p->nest->flat;
+  const NestFlattened *f = p->nest->flat;
   Emitter *e = &p->w->e;
   const char *type = p->w->dialect.index_type, *names[MAX_KERNEL_AXES];
   int64_t counts[MAX_KERNEL_AXES];
@@ -168,7 +168,7 @@ static void put_linear_index(NestWriter *p) {
                 "const int64_t g = (int64_t)blockIdx.x * %lld + threadIdx.x;\n"
                 "if (g < %s) {\n",
                 (long long)threads->count, emit_int(e, all));
-  if (threads->axis == p->nest->flat.axis) {
+  if (threads->axis == p->nest->flat->axis) {
     put_flattened(p, out);
   } else {
     buffer_printf(out, "const %s x = (%s)g;\n", type, type);
@@ -262,7 +262,7 @@ static void put_indices(NestWriter *p) {
   }
   for (uint32_t j = p->is_linear ? 2 : 0; j < n->loop_count; j++) {
     const NestLoop *l = &n->loops[j];
-    bool is_flat = l->axis == n->flat.axis;
+    bool is_flat = l->axis == n->flat->axis;
     if (l->run == NEST_LANES) {
       open_lanes(p, j);
       continue;
@@ -489,7 +489,7 @@ static bool is_linear(const Nest *n) {
 }
 
 void cuda_put_nest(CudaWriter *w) {
-  const Nest *n = w->s->nest;
+  const Nest *n = w->s->nests[0];
   NestWriter *p = NEW(w->e.arena, NestWriter);
   Buffer none = {.arena = w->e.arena};
   uint32_t lanes = nest_lanes(n);

@@ -22,34 +22,70 @@ static const char *refuse(const NestCheck *c, uint32_t loop,
 
 /* ---- loops ---- */
 
-static const char *check_runs(const NestCheck *c) {
-  const Nest *n = c->nest;
+static const char *check_stores(const Nest *n) {
+  if (nest_interleaved(n) != NO_LOOP)
+    return nest_loop_reason(n, nest_interleaved(n),
+                            "cannot be interleaved: only CPUs store vectors "
+                            "so: use lanes along the last axis");
+  if (nest_transposed(n) != NO_LOOP)
+    return nest_loop_reason(n, nest_transposed(n),
+                            "cannot be transposed in registers: use `shared`");
+  return NULL;
+}
+
+static const char *check_sums(const Nest *n) {
+  for (uint32_t j = 0; j < n->loop_count; j++)
+    if (n->loops[j].has_accumulators)
+      return nest_loop_reason(n, j,
+                              "cannot be parts: on GPUs each thread has its "
+                              "own sum: use `threads`");
+  if (n->stream.row_axis != NO_LOOP)
+    return "stream: only CPUs share input rows so";
+  if (n->fuses_products)
+    return "fma: the compiler of a GPU fuses products: leave it out";
+  return n->has_epilogue ? "epilogue: on GPUs the loop nests of a pass share "
+                           "their threads: leave it out"
+                         : NULL;
+}
+
+const char *cuda_nest_loops_refusal(const Nest *n) {
   if (nest_shuffled(n) != NO_LOOP)
-    return refuse(c, nest_shuffled(n),
-                  "cannot load shuffled operands: only CPUs shuffle lanes: "
-                  "leave out `shuffle`");
+    return nest_loop_reason(n, nest_shuffled(n),
+                            "cannot load shuffled operands: only CPUs shuffle "
+                            "lanes: leave out `shuffle`");
   if (nest_atom(n) != NO_LOOP)
-    return refuse(c, nest_atom(n),
-                  "is in a register tile: write `by gemm` in place of all "
-                  "steps");
-  if (n->flat.count && n->flat.loops[0].count)
-    return arena_printf(n->arena,
-                        "i%u is inside of a loop of the same axis: flatten "
-                        "outermost pieces",
-                        n->names[n->flat.loops[0].axis]);
+    return nest_loop_reason(n, nest_atom(n),
+                            "is in a register tile: write `by gemm` in place "
+                            "of all steps");
   for (uint32_t j = 0; j < n->loop_count; j++) {
     const NestLoop *l = &n->loops[j];
     if (l->run == NEST_TASK)
-      return refuse(c, j, "cannot be tasks: use blocks and threads");
+      return nest_loop_reason(n, j, "cannot be tasks: use blocks and threads");
     if (l->is_argument)
-      return refuse(c, j,
-                    "has a tile whose size is an argument: on GPUs it is a "
-                    "number");
+      return nest_loop_reason(n, j,
+                              "has a tile whose size is an argument: on GPUs "
+                              "it is a number");
     if (l->tail != TAIL_LESS && l->run != NEST_LANES)
-      return refuse(c, j,
-                    "has another tail than less: each thread tests its "
-                    "indices");
+      return nest_loop_reason(n, j,
+                              "has another tail than less: each thread tests "
+                              "its indices");
   }
+  const char *error = check_stores(n);
+  return error ? error : check_sums(n);
+}
+
+static const char *check_flattened(const NestCheck *c) {
+  const Nest *n = c->nest;
+  if (n->flat[1].count)
+    return arena_printf(n->arena,
+                        "i%u is a second flattened loop, and this pass has "
+                        "one",
+                        n->names[n->flat[1].axis]);
+  if (n->flat->count && n->flat->loops[0].count)
+    return arena_printf(n->arena,
+                        "i%u is inside of a loop of the same axis: flatten "
+                        "outermost pieces",
+                        n->names[n->flat->loops[0].axis]);
   return NULL;
 }
 
@@ -104,11 +140,11 @@ static const char *check_threads(const NestCheck *c) {
 
 static double index_count(const Nest *n, uint32_t axis) {
   double count = 1;
-  if (axis != n->flat.axis)
+  if (axis != n->flat->axis)
     return (double)loop_extent_hint(n->spec, axis);
-  for (uint32_t j = 0; j < n->flat.count; j++)
-    count *= ceil((double)loop_extent_hint(n->spec, n->flat.loops[j].axis) /
-                  (double)n->flat.loops[j].step);
+  for (uint32_t j = 0; j < n->flat->count; j++)
+    count *= ceil((double)loop_extent_hint(n->spec, n->flat->loops[j].axis) /
+                  (double)n->flat->loops[j].step);
   return count;
 }
 
@@ -141,13 +177,6 @@ static const char *check_sizes(const NestCheck *c) {
 static const char *check_lanes(const NestCheck *c) {
   const Nest *n = c->nest;
   uint32_t lanes = nest_lanes(n), max = cuda_max_vector(c->pass->k);
-  if (nest_interleaved(n) != NO_LOOP)
-    return refuse(c, nest_interleaved(n),
-                  "cannot be interleaved: only CPUs store vectors so: use "
-                  "lanes along the last axis");
-  if (nest_transposed(n) != NO_LOOP)
-    return refuse(c, nest_transposed(n),
-                  "cannot be transposed in registers: use `shared`");
   if (lanes == NO_LOOP)
     return NULL;
   int64_t count = n->loops[lanes].count;
@@ -250,7 +279,8 @@ static const char *check_shared(const NestCheck *c) {
 const char *cuda_nest_refusal(const CudaPass *p, const Nest *n,
                               const CudaTarget *target) {
   NestCheck c = {p, n, target};
-  const char *error = check_runs(&c);
+  const char *error = cuda_nest_loops_refusal(n);
+  error = error ? error : check_flattened(&c);
   error = error ? error : check_tiles(&c);
   error = error ? error : check_threads(&c);
   error = error ? error : check_sizes(&c);

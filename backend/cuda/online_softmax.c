@@ -16,13 +16,12 @@ static bool is_pure_reduction(const LoopNest *loop) {
   return row_loop_kind(loop) == ROW_REDUCE;
 }
 
-static bool find_row_max(const CudaWriter *w, uint32_t at,
+static bool find_row_max(const Kernel *k, const RowNest *rows, uint32_t at,
                          ExpSumPattern *pattern) {
-  const Kernel *k = w->k;
   for (uint32_t j = 0; j < at; j++) {
     const LoopNest *loop = k->loops.at[j];
     for (uint32_t i = 0; is_pure_reduction(loop) && i < loop->outputs.len; i++)
-      if (row_loops_match(w, loop, k->loops.at[at]) &&
+      if (row_nests_match(&rows[j], &rows[at]) &&
           exp_sum_is_row_max(k, at, pattern, j, i)) {
         pattern->max_loop = j;
         pattern->max_output = i;
@@ -32,24 +31,26 @@ static bool find_row_max(const CudaWriter *w, uint32_t at,
   return false;
 }
 
+bool cuda_match_online(const Kernel *k, const RowNest *rows, uint32_t at,
+                       ExpSumPattern *sum) {
+  return is_pure_reduction(k->loops.at[at]) && match_exp_sum(k, at, sum) &&
+         find_row_max(k, rows, at, sum);
+}
+
 void online_match(ThreadGroup *t) {
   CudaWriter *w = t->w;
-  if (w->s->vectors_in_registers || w->s->coalesce_outer || w->part_count ||
-      w->partials_in_count)
-    return;
   for (uint32_t j = 1; j < w->k->loops.len; j++) {
     OnlineSum *o = &t->online_sums[j];
-    o->pattern.matched = is_pure_reduction(w->k->loops.at[j]) &&
-                         match_exp_sum(w->k, j, &o->pattern) &&
-                         find_row_max(w, j, &o->pattern);
-    for (uint32_t i = 0; o->pattern.matched && i < j; i++)
+    if (!w->s->rows[j].is_online)
+      continue;
+    cuda_match_online(w->k, w->s->rows, j, &o->pattern);
+    for (uint32_t i = 0; i < j; i++)
       if (t->online_sums[i].pattern.matched &&
           t->online_sums[i].pattern.max_loop == o->pattern.max_loop &&
           t->online_sums[i].pattern.max_output == o->pattern.max_output)
         o->max_name = t->online_sums[i].max_name;
-    if (o->pattern.matched && !o->max_name)
+    if (!o->max_name)
       o->max_name = w->e.next_id++;
-    w->s->online_softmax |= o->pattern.matched;
   }
 }
 

@@ -80,6 +80,11 @@ static const char *partial_index_expr(CudaWriter *w, const KernelOp *s,
 
 /* ---- accumulators ---- */
 
+bool cuda_sums_runs(const LoopNest *loop, const LoopOutput *r) {
+  return reduce_info[r->reduce].accumulator == ACCUMULATOR_RUNS &&
+         value_class(loop->ops.at[r->value_op].dtype) == 'f';
+}
+
 CudaAccumulator cuda_accumulator_new(CudaWriter *w, const LoopNest *loop,
                                      const LoopOutput *r) {
   Emitter *e = &w->e;

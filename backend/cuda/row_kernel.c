@@ -11,8 +11,6 @@
 
 #define format emit_format
 
-enum { REDUCTION_SLOT_BYTES = 16 };
-
 /* ---- storage of local values ---- */
 
 /* True if every loop reads the values in the threads that computed them. */
@@ -29,7 +27,7 @@ static bool fits_in_registers(const CudaWriter *w, uint32_t at,
       if (s->kind == KOP_LOAD_LOCAL &&
           s->source_loop == w->pass->first_loop + at &&
           s->source_output == result &&
-          (!row_loops_match(w, from, loop) ||
+          (!row_nests_match(&w->s->rows[at], &w->s->rows[j]) ||
            !affine_equal(s->address, r->local_index)))
         return false;
     }
@@ -112,13 +110,6 @@ static void put_sum_end(const CudaAccumulator *s, Buffer *out) {
     buffer_printf(out, "acc%u += sum%u;\n", s->name, s->name);
 }
 
-static bool has_blocked_sums(const RowLoop *n) {
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    if (n->accumulators[j].blocked_sum)
-      return true;
-  return false;
-}
-
 /* ---- stores ---- */
 
 /* Stores one element of a row. */
@@ -129,7 +120,7 @@ static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
   const LoopOutput *r = &n->loop->outputs.at[j];
   const CudaLocal *l =
       row_output_local(w, w->pass->first_loop + n->loop_index, j);
-  uint32_t axis = n->distributed_axes[n->distributed_count - 1];
+  uint32_t axis = n->row->axes[n->row->axis_count - 1];
   if (r->local_index && l->storage == STORAGE_REGISTERS) {
     buffer_printf(out, "%s = %s;\n",
                   n->vector_width > 1
@@ -228,9 +219,8 @@ static void put_reduce(ThreadGroup *t, RowLoop *n, const Buffer *after_block) {
   const char *from =
       format(e, "%slane * %u", w->part_count ? "from + " : "", n->vector_width);
   const char *to = w->part_count ? "to" : emit_int(e, n->row_length);
-  bool online = after_block->len > 0, blocked = has_blocked_sums(n) || online;
-  uint32_t step = w->s->group_threads * n->vector_width *
-                  (online ? ONLINE_BLOCK_VECTORS : SUM_BLOCK_TERMS);
+  bool online = after_block->len > 0, blocked = n->row->run_elements;
+  uint32_t step = (uint32_t)n->row->run_elements;
   for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
     put_element(t, n, j, &update);
     if (!row_output_is_reduction(&n->loop->outputs.at[j]))
@@ -274,15 +264,14 @@ static void put_serial_loops(CudaWriter *w, const RowLoop *n,
   Emitter *e = &w->e;
   const LoopNest *loop = n->loop;
   const char *type = w->dialect.index_type;
-  bool blocked = has_blocked_sums(n);
+  int step = (int)n->row->run_elements;
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++) {
     const char *from = "0", *to = emit_int(e, loop->extents[v]);
-    if (blocked && v + 1 == loop->axis_count) {
+    if (step && v + 1 == loop->axis_count) {
       buffer_printf(out,
                     "for (%s run = 0; run < %s; run += %d) {\n"
                     "const %s stop = %s - run < %d ? %s : run + %d;\n",
-                    type, to, SUM_BLOCK_TERMS, type, to, SUM_BLOCK_TERMS, to,
-                    SUM_BLOCK_TERMS);
+                    type, to, step, type, to, step, to, step);
       from = "run", to = "stop";
     }
     if (v + 1 == loop->axis_count)
@@ -295,7 +284,7 @@ static void put_serial_loops(CudaWriter *w, const RowLoop *n,
   emit_append(out, update);
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++) {
     buffer_puts(out, "}\n");
-    if (v > loop->spatial_axes || !blocked)
+    if (v > loop->spatial_axes || !step)
       continue;
     for (uint32_t j = 0; j < loop->outputs.len; j++)
       put_sum_block_end(&n->accumulators[j], out);
@@ -464,29 +453,8 @@ static void count_reductions(ThreadGroup *t) {
                      !t->w->s->coalesce_outer;
 }
 
-/* True if the rows between loops fit in shared memory. */
-static bool rows_fit(const CudaWriter *w) {
-  double bytes = 0;
-  for (uint32_t j = 0; j < w->k->loops.len; j++)
-    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++) {
-      const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
-      if (!r->local_index || row_loop_kind(w->k->loops.at[j]) == ROW_SCALAR)
-        continue;
-      if (!extent_is_static(w->k->graph, r->local_elements))
-        return false;
-      bytes += (double)extent_hint(w->k->graph, r->local_elements) *
-               dtype_info[r->dtype].bytes;
-    }
-  double points = w->s->block_threads / w->s->group_threads;
-  return bytes * points + w->s->block_threads * REDUCTION_SLOT_BYTES <=
-         w->target->default_shared_bytes;
-}
-
 void cuda_put_row_kernel(CudaWriter *w) {
   Emitter *e = &w->e;
-  if (w->k->loops.len > 1 && !w->s->vectors_in_registers &&
-      !w->s->coalesce_outer && !w->pass->first_loop && !rows_fit(w))
-    w->k = e->kernel = cuda_rematerialize(w->k);
   ThreadGroup t = {.w = w, .body = {.arena = e->arena}};
   Buffer *out = &w->body;
   online_match(&t);

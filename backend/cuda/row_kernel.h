@@ -3,32 +3,14 @@
 #ifndef AXON_CUDA_ROW_KERNEL_H
 #define AXON_CUDA_ROW_KERNEL_H
 
-#include "backend/cuda/match_exp_sum.h"
+#include "backend/cuda/nest.h"
 #include "backend/cuda/threads.h"
 #include "support/buffer.h"
 #include "support/vec.h"
 
-typedef enum RowLoopKind {
-  ROW_SCALAR, /* no inner axes: all threads of the group compute the same */
-  ROW_MAP,    /* results for each element of the row */
-  ROW_REDUCE, /* reduces the row to one value */
-  /* Reduces each part of the row; may also store elements. */
-  ROW_PARTIAL_REDUCE,
-  ROW_LOOP_KINDS,
-} RowLoopKind;
-
-static inline RowLoopKind row_loop_kind(const LoopNest *loop) {
-  if (loop->axis_count == loop->parallel_axes)
-    return ROW_SCALAR;
-  if (loop->spatial_axes == loop->axis_count)
-    return ROW_MAP;
-  return loop->spatial_axes == loop->parallel_axes ? ROW_REDUCE
-                                                   : ROW_PARTIAL_REDUCE;
-}
-
 /* Elements of an input that a thread keeps in registers for all loops. */
 typedef struct RegisterRow {
-  const LoopNest *loop;
+  const RowNest *nest;
   const KernelOp *load;
   const char *name;
 } RegisterRow;
@@ -62,9 +44,7 @@ typedef struct RowLoop {
   const LoopNest *loop;
   uint32_t loop_index; /* in the pass */
   RowLoopKind kind;
-  uint32_t distributed_axes[MAX_KERNEL_AXES],
-      /* Distributed over the group; the last one is contiguous. */
-      distributed_count;
+  const RowNest *row;
   uint32_t vector_width, vectors_in_registers;
   int64_t row_length; /* distributed elements; symbolic size */
   CudaAccumulator accumulators[MAX_LOOP_OUTPUTS];
@@ -78,23 +58,12 @@ typedef struct RowLoop {
 
 /* ---- row_loop.c ---- */
 
-enum {
-  /* Floats that are summed before they are added to a second accumulator. */
-  SUM_BLOCK_TERMS = 128,
-};
-
-static inline bool is_output_used(const LoopOutput *r) {
-  return r->global_index || r->local_index;
-}
-bool row_output_is_reduction(const LoopOutput *r);
 const CudaLocal *row_output_local(const CudaWriter *w, uint32_t loop,
                                   uint32_t result);
 /* Slots of shared memory between which the reductions of a group alternate, and
  * the size of a slot, bytes. */
 uint32_t row_reduction_slots(const ThreadGroup *t);
 uint32_t row_reduction_slot_bytes(const ThreadGroup *t);
-/* True if two loops distribute the same row in the same way. */
-bool row_loops_match(const CudaWriter *w, const LoopNest *x, const LoopNest *y);
 /* Begins a loop: emits its ops, but no stores.  first: replaces the value of
  * the first op; NULL: no replacement. */
 void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,

@@ -12,36 +12,9 @@ enum {
 
 #define format emit_format
 
-bool row_output_is_reduction(const LoopOutput *r) {
-  return is_output_used(r) && r->reduce != PRIM_NONE;
-}
-
 const CudaLocal *row_output_local(const CudaWriter *w, uint32_t loop,
                                   uint32_t result) {
   return &w->locals[loop][result];
-}
-
-bool row_loops_match(const CudaWriter *w, const LoopNest *x,
-                     const LoopNest *y) {
-  uint32_t a[MAX_KERNEL_AXES], b[MAX_KERNEL_AXES];
-  RowLoopKind kx = row_loop_kind(x), ky = row_loop_kind(y);
-  if ((kx != ROW_MAP && kx != ROW_REDUCE) ||
-      (ky != ROW_MAP && ky != ROW_REDUCE) || x->axis_count != y->axis_count ||
-      memcmp(x->extents, y->extents, x->axis_count * sizeof *x->extents) != 0)
-    return false;
-  uint32_t count = cuda_distributed_axes(x, w->s, a);
-  return cuda_distributed_axes(y, w->s, b) == count &&
-         memcmp(a, b, count * sizeof *a) == 0;
-}
-
-static double terms_per_thread(const CudaWriter *w, const RowLoop *n) {
-  const LoopNest *loop = n->loop;
-  double terms =
-      loop_iterations_hint(loop, loop->spatial_axes, loop->axis_count);
-  double threads = n->kind == ROW_REDUCE ? w->s->group_threads : 1;
-  if (w->s->reduction_chunk)
-    terms = (double)w->s->reduction_chunk;
-  return loop->graph->extent_table ? 1e9 : terms / threads;
 }
 
 static void begin_accumulator(ThreadGroup *t, RowLoop *n, uint32_t j) {
@@ -53,9 +26,7 @@ static void begin_accumulator(ThreadGroup *t, RowLoop *n, uint32_t j) {
         t->online_sums[i].pattern.max_loop == n->loop_index &&
         t->online_sums[i].pattern.max_output == j)
       s->name = t->online_sums[i].max_name;
-  s->blocked_sum = reduce_info[s->r->reduce].accumulator == ACCUMULATOR_RUNS &&
-                   s->class == 'f' && !n->vectors_in_registers &&
-                   terms_per_thread(w, n) > SUM_BLOCK_TERMS;
+  s->blocked_sum = n->row->has_runs && cuda_sums_runs(n->loop, s->r);
 }
 
 /* Reductions alternate between slots, so each needs one barrier: a thread that
@@ -98,7 +69,7 @@ void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
 static bool is_row_load(const RowLoop *n, const KernelOp *s) {
   return s->kind == KOP_LOAD && !s->checked_index_count &&
          cuda_depends_on_axis(n->loop, s->address,
-                              n->distributed_axes[n->distributed_count - 1]);
+                              n->row->axes[n->row->axis_count - 1]);
 }
 
 static const char *find_register_row(ThreadGroup *t, const RowLoop *n,
@@ -107,7 +78,7 @@ static const char *find_register_row(ThreadGroup *t, const RowLoop *n,
     const RegisterRow *row = &t->register_rows.at[j];
     if (row->load->input == s->input &&
         affine_equal(row->load->address, s->address) &&
-        row_loops_match(t->w, row->loop, n->loop))
+        row_nests_match(row->nest, n->row))
       return row->name;
   }
   return NULL;
@@ -129,7 +100,7 @@ static bool is_read_again(const ThreadGroup *t, const RowLoop *n,
       const KernelOp *x = &loop->ops.at[i];
       if (x->kind == KOP_LOAD && !x->checked_index_count &&
           x->input == s->input && affine_equal(x->address, s->address) &&
-          row_loops_match(t->w, n->loop, loop))
+          row_nests_match(n->row, &t->w->s->rows[j]))
         return true;
     }
   }
@@ -156,7 +127,7 @@ static void put_early_load(ThreadGroup *t, RowLoop *n, const KernelOp *s,
 static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
-  uint32_t axis = n->distributed_axes[n->distributed_count - 1];
+  uint32_t axis = n->row->axes[n->row->axis_count - 1];
   const char *index =
       n->vector_width > 1 ? format(e, "t * %u + v", n->vector_width) : "t";
   bool vector =
@@ -181,7 +152,7 @@ static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
     buffer_printf(&t->body, "%s %s[%u];\n", type, name,
                   n->vectors_in_registers * n->vector_width);
     if (keep)
-      VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->loop, s, name}));
+      VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->row, s, name}));
   } else {
     buffer_printf(&n->loads, "%s %s[%u];\n", type, name, n->vector_width);
   }
@@ -242,10 +213,10 @@ static void begin_row_loop(CudaWriter *w, RowLoop *n) {
   for (uint32_t v = loop->parallel_axes; v < loop->axis_count; v++)
     order[loops++] = v;
   emit_begin_loop(e, loop, NO_AXIS, loops, order);
-  for (uint32_t k = 0; k < n->distributed_count; k++)
-    e->levels.of[n->distributed_axes[k]] = level;
+  for (uint32_t k = 0; k < n->row->axis_count; k++)
+    e->levels.of[n->row->axes[k]] = level;
   if (n->vector_width > 1)
-    e->levels.of[n->distributed_axes[n->distributed_count - 1]] = ++level;
+    e->levels.of[n->row->axes[n->row->axis_count - 1]] = ++level;
   if (n->kind == ROW_PARTIAL_REDUCE)
     for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
       e->levels.of[v] = ++level;
@@ -263,7 +234,7 @@ static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
                       const char *from, const char *to) {
   Emitter *e = &w->e;
   const char *type = w->dialect.index_type;
-  uint32_t last = n->distributed_axes[n->distributed_count - 1],
+  uint32_t last = n->row->axes[n->row->axis_count - 1],
            step = w->s->group_threads * n->vector_width;
   if (n->vectors_in_registers) {
     buffer_printf(out,
@@ -280,9 +251,8 @@ static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
                   step);
   }
   if (n->vector_width == 1) {
-    cuda_put_unravel(w, out, n->loop, n->distributed_count, n->distributed_axes,
-                     "j");
-  } else if (n->distributed_count == 1) {
+    cuda_put_unravel(w, out, n->loop, n->row->axis_count, n->row->axes, "j");
+  } else if (n->row->axis_count == 1) {
     buffer_printf(out, "const %s first = j;\n", type);
   } else {
     int64_t extent = n->loop->extents[last];
@@ -290,8 +260,8 @@ static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
                   "const %s group = floor_div(j, %s);\n"
                   "const %s first = j - group * %s;\n",
                   type, emit_divisor(e, extent), type, emit_int(e, extent));
-    cuda_put_unravel(w, out, n->loop, n->distributed_count - 1,
-                     n->distributed_axes, "group");
+    cuda_put_unravel(w, out, n->loop, n->row->axis_count - 1, n->row->axes,
+                     "group");
   }
   emit_append(out, &e->levels.code[DISTRIBUTED_LEVEL]);
 }
@@ -311,7 +281,7 @@ static void put_early_loads(CudaWriter *w, const RowLoop *n, Buffer *out,
 void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
               const char *to) {
   Emitter *e = &w->e;
-  uint32_t last = n->distributed_axes[n->distributed_count - 1];
+  uint32_t last = n->row->axes[n->row->axis_count - 1];
   if (n->early_loads.len)
     put_early_loads(w, n, out, from, to);
   open_loop(w, n, out, from, to);
@@ -398,15 +368,13 @@ void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
   n->kind = row_loop_kind(loop);
   n->loads = n->stores = none;
   n->early_loads = n->early_scalar_loads = n->early_aligned = none;
-  if (n->kind != ROW_SCALAR)
-    n->distributed_count =
-        cuda_distributed_axes(loop, w->s, n->distributed_axes);
-  for (uint32_t k = 0; k < n->distributed_count; k++)
-    n->row_length = emit_extent_mul(e, n->row_length,
-                                    loop->extents[n->distributed_axes[k]]);
-  if (n->kind == ROW_MAP || n->kind == ROW_REDUCE) {
-    n->vector_width = w->s->vector_width;
-    n->vectors_in_registers = w->s->vectors_in_registers;
+  n->row = &w->s->rows[at];
+  if (n->kind != ROW_SCALAR) {
+    for (uint32_t k = 0; k < n->row->axis_count; k++)
+      n->row_length =
+          emit_extent_mul(e, n->row_length, loop->extents[n->row->axes[k]]);
+    n->vector_width = n->row->vector_width;
+    n->vectors_in_registers = n->row->vectors_in_registers;
   }
   begin_row_loop(w, n);
   e->ops.precomputed = bind_all(t, n);

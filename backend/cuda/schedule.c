@@ -74,20 +74,12 @@ static double coalescing_cost(Arena *arena, const LoopNest *loop, uint32_t v) {
 
 /* ---- rows distributed over a thread group ---- */
 
-static uint32_t first_distributed(const LoopNest *loop) {
-  return loop->spatial_axes > loop->parallel_axes ? loop->parallel_axes
-                                                  : loop->spatial_axes;
-}
-static uint32_t end_distributed(const LoopNest *loop) {
-  return loop->spatial_axes > loop->parallel_axes ? loop->spatial_axes
-                                                  : loop->axis_count;
-}
-
 static uint32_t best_inner_axis(Arena *arena, const LoopNest *loop,
                                 double *cost) {
-  uint32_t best = NO_AXIS;
+  uint32_t best = NO_AXIS, first, end;
   *cost = 0;
-  for (uint32_t v = first_distributed(loop); v < end_distributed(loop); v++) {
+  cuda_row_axes(loop, &first, &end);
+  for (uint32_t v = first; v < end; v++) {
     double c = coalescing_cost(arena, loop, v);
     if (best == NO_AXIS || c <= *cost) {
       *cost = c;
@@ -101,10 +93,11 @@ uint32_t cuda_distributed_axes(const LoopNest *loop, const CudaSchedule *s,
                                uint32_t axes[MAX_KERNEL_AXES]) {
   Arena *arena = arena_new();
   double cost;
-  uint32_t count = 0, last = s->coalesce_outer
-                                 ? NO_AXIS
-                                 : best_inner_axis(arena, loop, &cost);
-  for (uint32_t v = first_distributed(loop); v < end_distributed(loop); v++)
+  uint32_t count = 0, first, end,
+           last = s->coalesce_outer ? NO_AXIS
+                                    : best_inner_axis(arena, loop, &cost);
+  cuda_row_axes(loop, &first, &end);
+  for (uint32_t v = first; v < end; v++)
     if (v != last)
       axes[count++] = v;
   if (last != NO_AXIS)
@@ -114,8 +107,9 @@ uint32_t cuda_distributed_axes(const LoopNest *loop, const CudaSchedule *s,
 }
 
 static double row_length(const LoopNest *loop) {
-  return loop_iterations_hint(loop, first_distributed(loop),
-                              end_distributed(loop));
+  uint32_t first, end;
+  cuda_row_axes(loop, &first, &end);
+  return loop_iterations_hint(loop, first, end);
 }
 
 static double outer_points(const Kernel *k) {
@@ -314,7 +308,7 @@ static void choose_nest(CudaPass *p, const CudaTarget *target) {
 
 /* ---- rows ---- */
 
-static bool can_split_reduction(const Kernel *k) {
+bool cuda_can_split_reduction(const Kernel *k) {
   const LoopNest *loop = k->loops.at[0];
   const LoopOutput *r = &loop->outputs.at[0];
   return k->loops.len == 1 && loop->outputs.len == 1 &&
@@ -476,7 +470,7 @@ static bool has_symbolic_rows(const Kernel *k) {
   return open;
 }
 
-static bool can_keep_rows(const Kernel *k) {
+bool cuda_can_keep_rows(const Kernel *k) {
   for (uint32_t j = 0; j < k->loops.len; j++)
     if (!is_simple_row(k->loops.at[j]))
       return false;
@@ -489,7 +483,7 @@ static void choose_register_rows(const CudaPass *p, double row,
                                  CudaSchedule *s) {
   const Kernel *k = p->k;
   CudaSchedule half = *s;
-  if (!can_keep_rows(k))
+  if (!cuda_can_keep_rows(k))
     return;
   half.group_threads = half.block_threads = s->block_threads / 2;
   if (!fits_registers(p, row, s) && s->group_threads == MAX_BLOCK_THREADS &&
@@ -539,7 +533,9 @@ static void choose_rows(const CudaPass *p, const CudaTarget *target,
 }
 
 void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split) {
-  Kernel *k = p->k;
+  if (!p->whole)
+    p->whole = p->k;
+  Kernel *k = p->k = p->whole;
   CudaSchedule *s = &p->s;
   *s = (CudaSchedule){.group_threads = 1, .vector_width = 1};
   if (!has_inner_axes(k)) {
@@ -554,64 +550,9 @@ void cuda_schedule(CudaPass *p, const CudaTarget *target, bool no_split) {
   } else {
     choose_rows(p, target, s);
   }
-  if (!no_split && can_split_reduction(k))
+  if (!no_split && cuda_can_split_reduction(k))
     choose_reduction_chunk(k, target, s);
-}
-
-/* ---- schedules that a user wrote ---- */
-
-static const char *refuse_vector(const Kernel *k, const CudaSchedule *s,
-                                 const uint32_t *axes) {
-  if (!int_is_power_of_two(s->vector_width) ||
-      s->vector_width > cuda_max_vector(k))
-    return "vector must be a power of two, and a vector at most 16 bytes";
-  return s->vector_width == 1 || divides_axes(k, axes, s->vector_width)
-             ? NULL
-             : "vector must divide the contiguous axis";
-}
-
-static const char *refuse_registers(const Kernel *k, const CudaSchedule *s) {
-  double kept =
-      (double)s->vectors_in_registers * s->vector_width * s->group_threads;
-  if (!s->vectors_in_registers)
-    return NULL;
-  if (s->coalesce_outer || !can_keep_rows(k))
-    return "the rows of this pass cannot be in registers: registers must be 0";
-  if (s->vectors_in_registers * s->vector_width > 2 * MAX_ROW_REGISTERS)
-    return "a thread has too few registers for this many elements";
-  return kept >= longest_row(k)
-             ? NULL
-             : "registers x vector x group must hold the whole row";
-}
-
-static const char *refuse_rows(const Kernel *k, const CudaSchedule *s) {
-  uint32_t axes[MAX_KERNEL_LOOPS];
-  row_vector_axes(k, axes);
-  if (!int_is_power_of_two(s->group_threads) ||
-      !int_is_power_of_two(s->block_threads) ||
-      s->group_threads > s->block_threads)
-    return "group and threads must be powers of two, and group at most "
-           "threads";
-  if (s->coalesce_outer && (s->group_threads > WARP ||
-                            s->block_threads % (s->group_threads * WARP) != 0 ||
-                            s->vector_width != 1))
-    return "across=1 needs group at most 32, threads a multiple of 32 x group, "
-           "and vector=1";
-  const char *reason = refuse_vector(k, s, axes);
-  if (!reason && s->reduction_chunk &&
-      (!can_split_reduction(k) ||
-       s->reduction_chunk % (s->group_threads * s->vector_width) != 0))
-    reason = "chunk must be 0, or, for a single reduction, a multiple of group "
-             "x vector";
-  return reason ? reason : refuse_registers(k, s);
-}
-
-const char *cuda_schedule_refusal(const CudaPass *p) {
-  const CudaSchedule *s = &p->s;
-  if (s->block_threads < WARP || s->block_threads > MAX_BLOCK_THREADS ||
-      s->block_threads % WARP != 0)
-    return "threads must be a multiple of 32, at most 1024";
-  return s->kind == CUDA_ROW ? refuse_rows(p->k, s) : NULL;
+  cuda_choose_row_nests(p, target, !no_split);
 }
 
 /* ---- text ---- */
@@ -619,7 +560,7 @@ const char *cuda_schedule_refusal(const CudaPass *p) {
 void cuda_schedule_print(Buffer *out, const CudaSchedule *s) {
   switch (s->kind) {
   case CUDA_NEST:
-    cuda_nest_describe(out, s->nest);
+    cuda_nest_describe(out, s->nests[0]);
     break;
   case CUDA_ROW:
     buffer_printf(out, "thread groups of %u%s", s->group_threads,

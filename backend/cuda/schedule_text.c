@@ -5,6 +5,7 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/gemm_pass.h"
 #include "backend/cuda/nest.h"
+#include "backend/cuda/threads.h"
 #include "plan/kernel_key.h"
 #include "plan/schedule_file.h"
 #include "support/arena.h"
@@ -29,169 +30,181 @@ void kernel_text_refuse(KernelText *t, const PassText *pass,
   refuse_at(t, pass->at, reason);
 }
 
-/* ---- fields of rows ---- */
-
-typedef enum FieldName {
-  FIELD_THREADS,
-  FIELD_GROUP,
-  FIELD_ACROSS,
-  FIELD_VECTOR,
-  FIELD_REGISTERS,
-  FIELD_CHUNK,
-  FIELD_LAST, /* an axis */
-  FIELD_COUNT
-} FieldName;
-
-static const char *const field_keys[FIELD_COUNT] = {
-    [FIELD_THREADS] = "threads",     [FIELD_GROUP] = "group",
-    [FIELD_ACROSS] = "across",       [FIELD_VECTOR] = "vector",
-    [FIELD_REGISTERS] = "registers", [FIELD_CHUNK] = "chunk",
-    [FIELD_LAST] = "last",
-};
-
-typedef int64_t FieldValues[FIELD_COUNT]; /* of an axis: its name, or -1 */
-
-static void get_fields(const CudaPass *p, FieldValues values) {
-  const CudaSchedule *s = &p->s;
-  const Kernel *k = p->k;
-  values[FIELD_THREADS] = s->block_threads;
-  values[FIELD_GROUP] = s->group_threads;
-  values[FIELD_ACROSS] = s->coalesce_outer;
-  values[FIELD_VECTOR] = s->vector_width;
-  values[FIELD_REGISTERS] = s->vectors_in_registers;
-  values[FIELD_CHUNK] = s->reduction_chunk;
-  values[FIELD_LAST] =
-      k->parallel_axes > 1 ? k->axis_names[k->parallel_axes - 1] : -1;
-}
-
-static uint32_t axis_named(const Kernel *k, int64_t name) {
-  for (uint32_t v = 0; v < k->parallel_axes; v++)
-    if (k->axis_names[v] == name)
-      return v;
-  return NO_AXIS;
-}
-
-static void set_fields(CudaPass *p, const FieldValues values) {
-  CudaSchedule *s = &p->s;
-  s->block_threads = (uint32_t)values[FIELD_THREADS];
-  s->group_threads = (uint32_t)values[FIELD_GROUP];
-  s->coalesce_outer = values[FIELD_ACROSS] != 0;
-  s->vector_width = (uint32_t)values[FIELD_VECTOR];
-  s->vectors_in_registers = (uint32_t)values[FIELD_REGISTERS];
-  s->reduction_chunk = values[FIELD_CHUNK];
-  if (values[FIELD_LAST] >= 0)
-    kernel_move_axis_last(p->k, axis_named(p->k, values[FIELD_LAST]));
-}
-
-static void print_fields(Buffer *out, const CudaPass *p) {
-  FieldValues values;
-  const char *separator = "";
-  get_fields(p, values);
-  for (int j = 0; j < FIELD_COUNT; j++) {
-    bool is_axis = j == FIELD_LAST;
-    if (is_axis ? values[j] < 0 : values[j] == 0)
-      continue;
-    buffer_printf(out, "%s%s=%s%" PRId64, separator, field_keys[j],
-                  is_axis ? "i" : "", values[j]);
-    separator = " ";
-  }
-}
-
-/* Reads `key=value`.  Returns NULL, or an error. */
-static const char *read_field(const char *text, size_t len, const CudaPass *p,
-                              FieldValues values, bool *is_set, Arena *arena) {
-  size_t name = strcspn(text, "= \t\r\n");
-  int j = 0;
-  while (j < FIELD_COUNT && (strlen(field_keys[j]) != name ||
-                             memcmp(field_keys[j], text, name) != 0))
-    j++;
-  if (j == FIELD_COUNT)
-    return arena_printf(arena, "%.*s is not a field of rows", (int)name, text);
-  if (is_set[j])
-    return arena_printf(arena, "%s is set twice", field_keys[j]);
-  is_set[j] = true;
-  const char *value = text + name + (name < len), *end = text + len;
-  bool is_axis = j == FIELD_LAST;
-  int64_t number = 0;
-  value += is_axis && *value == 'i';
-  bool has_digits = value < end;
-  for (; value < end && isdigit((unsigned char)*value) && number < INT32_MAX;
-       value++)
-    number = number * 10 + (*value - '0');
-  if (!has_digits || value < end || number > INT32_MAX ||
-      (is_axis && axis_named(p->k, number) == NO_AXIS))
-    return arena_printf(arena, "%.*s: invalid value of %s", (int)len, text,
-                        field_keys[j]);
-  values[j] = number;
-  return NULL;
-}
-
-static const char *apply_fields(const PassText *text, CudaPass *p,
-                                Arena *arena) {
-  FieldValues values;
-  bool is_set[FIELD_COUNT] = {false};
-  get_fields(p, values);
-  for (const char *at = text->fields; *(at += strspn(at, " \t\r\n"));) {
-    size_t len = strcspn(at, " \t\r\n");
-    const char *error = read_field(at, len, p, values, is_set, arena);
-    if (error)
-      return error;
-    at += len;
-  }
-  set_fields(p, values);
-  return cuda_schedule_refusal(p);
-}
-
 /* ---- steps ---- */
 
-static const char *apply_steps(const PassText *text, CudaPass *p,
-                               const CudaTarget *target, uint32_t *at) {
+/* Reports the first error in steps at a place of the entry. */
+typedef struct StepsError {
+  const char *reason; /* NULL: none */
+  uint32_t at;        /* in the entry */
+} StepsError;
+
+static StepsError no_steps(const PassText *text, const char *reason) {
+  return (StepsError){reason, text->at};
+}
+
+/* A wrong step is reported at its place, a wrong nest at the first step. */
+static StepsError parse_steps(Nest *n, const StepsText *steps) {
+  uint32_t at = 0;
+  const char *reason = nest_parse_schedule(n, steps->text, &at);
+  return (StepsError){reason, steps->at + at};
+}
+
+/* The threads of a block: a multiple of a warp. */
+static const char *refuse_threads(const CudaPass *p) {
+  uint32_t threads = p->s.block_threads;
+  return threads <= MAX_BLOCK_THREADS && threads % WARP == 0
+             ? NULL
+             : arena_printf(p->k->arena,
+                            "a block would have %u threads, and it has a "
+                            "multiple of %d, at most %d: tile a loop, and "
+                            "write `threads`",
+                            threads, WARP, MAX_BLOCK_THREADS);
+}
+
+static StepsError apply_nest(const PassText *text, CudaPass *p,
+                             const CudaTarget *target) {
   Nest *n = cuda_nest_new(p);
-  const char *error = nest_parse_schedule(n, text->fields, at);
-  if (!error) {
-    *at = 0;
-    error = cuda_nest_refusal(p, n, target);
-  }
-  if (!error)
+  const StepsText *steps = &text->steps.at[0];
+  if (text->steps.len > 1 || steps->loop)
+    return no_steps(text, "all loop nests of this pass run in the same loops: "
+                          "write one line with the number of the pass");
+  StepsError error = parse_steps(n, steps);
+  if (!error.reason)
+    error = (StepsError){cuda_nest_refusal(p, n, target), steps->at};
+  if (!error.reason)
     cuda_nest_use(&p->s, n);
   return error;
 }
 
+/* The steps of a loop nest: its own, or those of all; NULL: none. */
+static const StepsText *steps_of(const PassText *text, uint32_t loop) {
+  const StepsText *found = NULL;
+  for (uint32_t j = 0; j < text->steps.len; j++) {
+    const StepsText *s = &text->steps.at[j];
+    if (s->loop == loop || (!s->loop && !found))
+      found = s;
+  }
+  return found;
+}
+
+/* Reads the nests of all loop nests. */
+static StepsError read_nests(const PassText *text, CudaPass *p, Nest **nests) {
+  StepsError error = {NULL, 0};
+  for (uint32_t j = 0; !error.reason && j < p->k->loops.len; j++) {
+    const StepsText *steps = steps_of(text, j + 1);
+    if (!steps)
+      return no_steps(text, arena_printf(p->k->arena,
+                                         "loop nest %u of this pass has no "
+                                         "steps: it needs a line of its own, "
+                                         "or one for all",
+                                         j + 1));
+    nests[j] = nest_new(p->k->arena, p->k->loops.at[j], p->k->axis_names);
+    error = parse_steps(nests[j], steps);
+  }
+  for (uint32_t j = 0; !error.reason && j < text->steps.len; j++)
+    if (text->steps.at[j].loop > p->k->loops.len)
+      error = (StepsError){arena_printf(p->k->arena,
+                                        "this pass has %u loop "
+                                        "nest%s",
+                                        p->k->loops.len,
+                                        p->k->loops.len == 1 ? "" : "s"),
+                           text->steps.at[j].at};
+  if (!error.reason)
+    error = no_steps(text, cuda_rows_use(p, nests));
+  return error;
+}
+
+/* Brings the points in the order in which their loop counts them. */
+static void order_points(CudaPass *p, const Nest *n) {
+  const NestFlattened *f = nest_flattened(n, p->s.rows[0].point_axis);
+  uint8_t names[MAX_KERNEL_AXES];
+  for (uint32_t j = 0; f && j < f->count; j++)
+    names[j] = n->names[f->loops[j].axis];
+  for (uint32_t j = 0; f && j < f->count; j++) {
+    uint32_t v = 0;
+    while (p->whole->axis_names[v] != names[j])
+      v++;
+    kernel_move_axis_last(p->whole, v);
+  }
+}
+
+static StepsError apply_rows(const PassText *text, CudaPass *p,
+                             const CudaTarget *target) {
+  p->k = p->whole;
+  Nest **nests = NEW_ARRAY(p->k->arena, Nest *, p->k->loops.len);
+  StepsError error = read_nests(text, p, nests);
+  if (error.reason)
+    return error;
+  order_points(p, nests[0]);
+  cuda_choose_kept_rows(p, target);
+  error = read_nests(text, p, nests);
+  if (!error.reason)
+    error = no_steps(text, refuse_threads(p));
+  if (!error.reason)
+    error = no_steps(text, cuda_rows_refusal(p, p->s.rows));
+  return error;
+}
+
+static StepsError apply_steps(const PassText *text, CudaPass *p,
+                              const CudaTarget *target) {
+  if (text->kind != CUDA_ROW)
+    return p->s.kind == CUDA_NEST ? apply_nest(text, p, target)
+                                  : apply_rows(text, p, target);
+  if (p->s.kind != CUDA_ROW)
+    return no_steps(text, "this pass has no sums: it has steps, such as "
+                          "`tile i0 256`");
+  return no_steps(text, *text->fields ? "rows have no fields: write steps in "
+                                        "place of `by rows`, or leave out the "
+                                        "fields, and Axon chooses the steps"
+                                      : NULL);
+}
+
 bool pass_text_apply(KernelText *t, const PassText *text, CudaPass *p,
                      const CudaTarget *target) {
-  const char *error = NULL;
-  uint32_t at = 0;
-  bool has_steps = text->kind == CUDA_NEST;
-  if (text->kind != p->s.kind)
-    error = p->s.kind == CUDA_NEST
-                ? "this pass has no sums: it has steps, such as `tile i0 256`"
-                : arena_printf(t->arena, "this pass runs `by %s`",
-                               kind_names[p->s.kind]);
+  StepsError error;
+  if (text->kind == CUDA_GEMM || text->kind == CUDA_ATTENTION)
+    error = no_steps(text,
+                     arena_printf(t->arena, "this pass is no %s",
+                                  text->kind == CUDA_GEMM ? "matrix product"
+                                                          : "fused attention"));
   else
-    error = has_steps ? apply_steps(text, p, target, &at)
-                      : apply_fields(text, p, t->arena);
-  if (error)
-    refuse_at(t, has_steps ? text->steps_at + at : text->at, error);
-  return !error;
+    error = apply_steps(text, p, target);
+  if (error.reason)
+    refuse_at(t, error.at, error.reason);
+  return !error.reason;
 }
 
 /* ---- printing ---- */
+
+/* One line, if all loop nests have the same steps; otherwise one for each. */
+static void print_nests(Buffer *out, const CudaPass *p, uint32_t number) {
+  uint32_t count = p->s.rows ? p->k->loops.len : 1;
+  Buffer *steps = NEW_ARRAY(p->k->arena, Buffer, count);
+  bool differ = false;
+  for (uint32_t j = 0; j < count; j++) {
+    steps[j].arena = p->k->arena;
+    nest_print_schedule(&steps[j], p->s.nests[j], 0);
+    buffer_puts(&steps[j], "\n");
+    differ |= strcmp(steps[j].text, steps[0].text) != 0;
+  }
+  for (uint32_t j = 0; j < (differ ? count : 1); j++) {
+    buffer_printf(out, "  %u", number);
+    if (differ)
+      buffer_printf(out, ".%u", j + 1);
+    buffer_printf(out, ": %s", steps[j].text);
+  }
+}
 
 static void print_pass(Buffer *out, const CudaPass *p, uint32_t number) {
   const GemmSchedule *gemm = p->s.gemm        ? &p->s.gemm->s
                              : p->s.attention ? &p->s.attention->s
                                               : NULL;
-  buffer_printf(out, "  %u: ", number);
-  if (p->s.kind == CUDA_NEST) {
-    nest_print_schedule(out, p->s.nest, 0);
-    buffer_puts(out, "\n");
+  if (!gemm) {
+    print_nests(out, p, number);
     return;
   }
-  buffer_printf(out, "by %s {", kind_names[p->s.kind]);
-  if (gemm)
-    gemm_schedule_print(out, gemm);
-  else
-    print_fields(out, p);
+  buffer_printf(out, "  %u: by %s {", number, kind_names[p->s.kind]);
+  gemm_schedule_print(out, gemm);
   buffer_puts(out, "}\n");
 }
 
@@ -249,42 +262,71 @@ static CudaKernelKind kind_named(const char *word, size_t len) {
 static size_t steps_length(const char *steps) {
   size_t len = strcspn(steps, ":");
   bool ends = !steps[len];
-  while (!ends && len && isdigit((unsigned char)steps[len - 1]))
+  while (!ends && len &&
+         (isdigit((unsigned char)steps[len - 1]) || steps[len - 1] == '.'))
     len--;
   return len;
 }
 
-static const char *read_pass(TextReader *r, KernelText *t) {
+static uint32_t take_count(TextReader *r, uint32_t max) {
   uint32_t number = 0;
+  while (isdigit((unsigned char)*r->at) && number <= max)
+    number = number * 10 + (uint32_t)(*r->at++ - '0');
+  return number;
+}
+
+static const char *read_routine(TextReader *r, PassText *pass) {
+  skip_blanks(r);
+  size_t len = strcspn(r->at, " \t\r\n{;");
+  pass->kind = kind_named(r->at, len);
+  if (pass->kind == CUDA_KERNEL_KINDS)
+    return "a pass runs by rows, gemm or attention, or it has steps, such as "
+           "`tile i0 256`";
+  r->at += len;
+  return take_fields(r, &pass->fields);
+}
+
+static bool has_line(const PassText *pass, uint32_t loop) {
+  for (uint32_t j = 0; j < pass->steps.len; j++)
+    if (pass->steps.at[j].loop == loop)
+      return true;
+  return pass->fields && !pass->steps.len;
+}
+
+static const char *read_pass(TextReader *r, KernelText *t) {
+  uint32_t loop = 0;
   skip_blanks(r);
   const char *begin = r->at;
-  while (isdigit((unsigned char)*r->at) && number <= MAX_PASS_TEXTS)
-    number = number * 10 + (uint32_t)(*r->at++ - '0');
-  if (!number || number > MAX_PASS_TEXTS || *r->at++ != ':')
-    return "expected a pass, such as `1: by rows {threads=256}`";
-  PassText *pass = &t->passes[number - 1];
-  if (pass->fields)
-    return "this pass has a line already";
-  const char *error = NULL;
-  pass->at = (uint32_t)(begin - r->text);
-  if (take(r, "by ")) {
-    skip_blanks(r);
-    size_t len = strcspn(r->at, " \t\r\n{;");
-    pass->kind = kind_named(r->at, len);
-    if (pass->kind == CUDA_KERNEL_KINDS)
-      return "a pass runs by rows, gemm or attention, or it has steps, such as "
-             "`tile i0 256`";
-    r->at += len;
-    error = take_fields(r, &pass->fields);
-  } else {
-    size_t len = steps_length(r->at);
-    pass->kind = CUDA_NEST;
-    pass->steps_at = len ? (uint32_t)(r->at - r->text) : pass->at;
-    pass->fields = arena_strndup(r->arena, r->at, len);
-    r->at += len;
+  uint32_t number = take_count(r, MAX_PASS_TEXTS);
+  bool has_loop = *r->at == '.';
+  if (has_loop) {
+    r->at++;
+    loop = take_count(r, MAX_KERNEL_LOOPS);
   }
+  if (!number || number > MAX_PASS_TEXTS || has_loop != (loop > 0) ||
+      loop > MAX_KERNEL_LOOPS || *r->at++ != ':')
+    return "expected a pass, such as `1: tile i0 256`, or a loop nest of a "
+           "pass, such as `1.2:`";
+  PassText *pass = &t->passes[number - 1];
+  if (has_line(pass, loop))
+    return "this pass has a line already";
   t->count = number > t->count ? number : t->count;
-  return error;
+  if (!pass->fields)
+    pass->at = (uint32_t)(begin - r->text);
+  if (take(r, "by "))
+    return pass->fields ? "this pass has a line already"
+           : has_loop   ? "a routine runs all loop nests of a pass: write `1: "
+                          "by` and its name"
+                        : read_routine(r, pass);
+  size_t len = steps_length(r->at);
+  StepsText steps = {.loop = loop,
+                     .at = (uint32_t)((len ? r->at : begin) - r->text),
+                     .text = arena_strndup(r->arena, r->at, len)};
+  VEC_PUSH(r->arena, pass->steps, steps);
+  pass->kind = CUDA_NEST;
+  pass->fields = "";
+  r->at += len;
+  return NULL;
 }
 
 KernelText *kernel_text_find(Arena *arena, const FusionGroup *c,

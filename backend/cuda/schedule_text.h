@@ -2,12 +2,14 @@
  *
  *     kernel 5b1d0c2f9a3e4471 on sm_90a
  *       1: by gemm {way=wgmma copy=engine m=128 n=256}
- *       2: by rows {group=32 threads=256 vector=4}
- *       3: tile i0 128; blocks i0.1; threads i0
+ *       2: tile i0 128; blocks i0.1; threads i0
+ *       3.1: tile i1 32; blocks i0; threads i1
+ *       3.2: tile i1 64; blocks i0; threads i1
  *
- * Each line is a pass.  A pass without sums has steps (kernel/nest.h).  Fields
- * replace those of the chosen schedule; the others stay.  Fields of `gemm` and
- * `attention` are those of gemm.def. */
+ * Each line is a pass, or a loop nest of a pass.  It has the steps of a nest
+ * (kernel/nest.h), or fields of `gemm` and `attention`, which are those of
+ * gemm.def.  They replace those of the chosen schedule; the others stay.  `by
+ * rows` is a pass whose steps are chosen. */
 #ifndef AXON_CUDA_SCHEDULE_TEXT_H
 #define AXON_CUDA_SCHEDULE_TEXT_H
 
@@ -18,12 +20,19 @@ typedef struct ScheduleEntry ScheduleEntry;
 
 enum { MAX_PASS_TEXTS = 64 };
 
+/* The steps of a loop nest in text. */
+typedef struct StepsText {
+  uint32_t loop; /* from 1; 0: all loop nests of the pass */
+  uint32_t at;   /* position in the entry */
+  const char *text;
+} StepsText;
+
 /* A pass in text. */
 typedef struct PassText {
-  CudaKernelKind kind;
-  const char *fields; /* or steps; NULL: the line is missing */
-  uint32_t at;        /* its position in the entry */
-  uint32_t steps_at;  /* that of its steps */
+  CudaKernelKind kind; /* CUDA_NEST: it has steps */
+  const char *fields;  /* of a routine; NULL: the pass has no line */
+  uint32_t at;         /* its position in the entry */
+  VEC(StepsText) steps;
 } PassText;
 
 /* The entry of a kernel. */

@@ -1,20 +1,11 @@
-"""Changes some fields of the schedules of GPU kernels, and of matrix products
-on the CPU:
+"""Changes some schedules of GPU kernels, and fields of matrix products on the
+CPU:
     change.py SEED <chosen.axs >changed.axs"""
 import random
 import re
 import sys
 
 random.seed(int(sys.argv[1]))
-VALUES = {
-    "threads": [32, 64, 128, 256, 512, 1024],
-    "group": [1, 2, 4, 8, 16, 32, 64, 128, 256],
-    "across": [0, 1],
-    "vector": [1, 2, 4],
-    "registers": [0, 1, 2, 4, 8],
-    "chunk": [0, 128, 1024, 4096],
-    "last": ["i0", "i1"],
-}
 SIZES = [1, 2, 3, 4, 8, 16, 30, 32, 64, 128, 256, 512]
 PRODUCT = {
     "mr": list(range(1, 15)),
@@ -26,7 +17,6 @@ PRODUCT = {
     "image_rows": [1, 2, 3, 7, 20],
     "along": ["channels", "positions"],
 }
-FIELDS = {"rows": ["threads", "group", "across", "vector", "registers"]}
 
 
 def change_product(fields):
@@ -43,15 +33,46 @@ def change(match):
         fields = change_product(dict(x.split("=") for x in text.split()))
         return f"by gemm {{{' '.join(f'{k}={v}' for k, v in fields.items())}}}"
     if kind == "gemm" and random.random() < 0.3:
-        return "by rows {}"
-    if kind not in FIELDS or random.random() < 0.85:
-        return match.group(0)
-    fields = dict(x.split("=") for x in text.split())
-    names = FIELDS[kind] + [x for x in ("chunk", "last") if x in fields]
-    count = min(len(names), random.choice([1, 1, 2, 3]))
-    for name in random.sample(names, count):
-        fields[name] = random.choice(VALUES[name])
-    return f"by {kind} {{{' '.join(f'{k}={v}' for k, v in fields.items())}}}"
+        return "by rows"
+    return match.group(0)
+
+
+def random_rows(axes):
+    """Steps of thread groups that share the last axis."""
+    *points, row = axes
+    point = points[0] if points else None
+    made = f"i{len(axes)}"
+    steps, lanes = [], random.choice([1, 1, 2, 4])
+    group, width = random.choice([8, 32, 64, 256]), random.choice([1, 1, 2, 4, 32])
+    across = bool(points) and width > 1 and random.random() < 0.3
+    if lanes > 1:
+        steps += [f"tile {row} {lanes}", f"lanes {row}"]
+    if len(points) > 1:
+        steps.append("flatten " + ", ".join(points))
+        point = made
+    if width > 1 and points:
+        steps.append(f"tile {point} {width}")
+    at = int(lanes > 1)
+    steps.append(f"tile {row}.{at} {group}")
+    ends = [f"threads {row}.{at}"]
+    kind = random.choice(["", "", "run", "chunk", "registers"])
+    if kind:
+        steps.append(f"tile {row}.{at + 1} {random.choice(SIZES[:7])}")
+    if kind == "registers":
+        ends += [f"unroll {row}.{at + 1}", f"registers {row}.{at + 1}"]
+    if kind == "run":
+        ends.append(f"run {row}.{at + 2}")
+    outer = [f"{point}.1" if width > 1 else point] if points else []
+    pieces = [f"{row}.{k}" for k in range(at + 1 + bool(kind), -1, -1)]
+    inner = [point] if width > 1 and points else []
+    chunk = [pieces.pop(0)] if kind == "chunk" else []
+    order = outer + chunk + (pieces + inner if across else inner + pieces)
+    steps.append("order " + ", ".join(order))
+    steps += [f"blocks {x}" for x in outer + chunk]
+    if chunk and outer:
+        steps.append("order " + ", ".join(chunk + outer))
+    steps += [f"threads {x}" for x in inner]
+    return "; ".join(steps + ends)
 
 
 def random_steps(axes):
@@ -88,24 +109,27 @@ def random_steps(axes):
     return "; ".join(steps)
 
 
-def change_steps(steps):
+def change_steps(steps, has_sums):
     """Changes one number, or all steps, of few passes."""
     if random.random() < 0.6:
         return steps
     made = re.search(r"flatten [^;]*; tile (i\d+) ", steps)
     axes = sorted(set(re.findall(r"i\d+", steps)) - {made and made.group(1)})
     if random.random() < 0.7:
-        return random_steps(axes)
+        return (random_rows if has_sums else random_steps)(axes)
     tile = random.choice(list(re.finditer(r"(tile \S+ )(\d+)", steps)))
     return steps.replace(tile.group(0),
                          tile.group(1) + str(random.choice(SIZES)), 1)
 
 
+has_sums = False
 for line in sys.stdin:
+    if line.startswith("(*"):
+        has_sums = bool(re.search(r"\b(sum|softmax)\b", line))
     found = re.match(r"(  1: )((?:tile|flatten|order).*(?:blocks|threads).*)",
                      line)
     if found:
-        line = found.group(1) + change_steps(found.group(2)) + "\n"
+        line = found.group(1) + change_steps(found.group(2), has_sums) + "\n"
     # A second pass depends on the first one.
     if not re.match(r"  [2-9]:", line):
         line = re.sub(r"by (\w+) \{(.*)\}", change, line)

@@ -37,13 +37,23 @@ typedef struct Refused {
 static const Refused refused[] = {
     {"blocks i2", "i2 is inside of a loop that is no thread block"},
     {"blocks i0; blocks i1; blocks i2",
-     "i2 is summed: thread blocks would add to the same sums"},
+     "i2 is summed: thread blocks may have parts of it, after a tile, if the "
+     "reduction is associative"},
     {"blocks i0; order i1, i0", "i1 cannot move outside of thread blocks"},
     {"blocks i0; threads i0", "i0 is not serial"},
-    {"threads i2", "i2 is summed: threads would add to the same sums"},
+    {"threads i2; threads i2", "i2 is not serial"},
+    {"tile i2 8; registers i2",
+     "i2 is not unrolled, and only elements of unrolled iterations can be in "
+     "registers"},
+    {"online i2", "i2 is no serial loop over tiles of a sum: tile it first"},
+    {"flatten i0, i1; flatten i3, i2",
+     "i3 cannot be flattened: a step has made an axis already"},
+    {"tile i2 8; tile i2.1 4; online i2.1; unroll i2.1",
+     "loop 3: a loop of online sums that is no serial loop with the tail "
+     "`less`"},
     {"tile i1 8; threads i1.1",
      "i1.1 has no constant number of threads: tile it"},
-    {"flatten i0, i2", "i2 is summed, and only other loops can be flattened"},
+    {"flatten i0, i2", "i2 is summed, and the loop before it is not"},
     {"flatten i0", "i0 is one loop: name several"},
     {"flatten i1, i0",
      "i0 does not follow the loop that is named before it: order them first"},
@@ -195,7 +205,7 @@ static const Refused refused[] = {
      "expected one of the steps tile, order, unroll, tasks, strips, lanes, "
      "parts, run, poll, stream, broadcast, masked, fma, epilogue, flatten, "
      "blocks, threads, interleave, shuffle, transpose, atom, pack, finish, "
-     "shared"},
+     "registers, online, shared"},
     {"tile 3", "expected tile A n [argument] [less | peel | if | mask | clamp "
                "| shift | spread]: "
                "splits A by n"},
@@ -229,6 +239,8 @@ static const Refused refused_of_states[] = {
      "reduction is associative"},
     {"tile i2 8 peel; lanes i2",
      "i2 cannot be lanes: each iteration needs the state before"},
+    {"threads i2",
+     "i2 cannot be threads: each iteration needs the state before"},
     {"poll i1", "i1 is no loop over the iterations of a recurrence"},
     {"poll i2", "i2 would test for an interrupt in each iteration: write "
                 "`tile A n less` first, and poll the outer piece"},
@@ -409,7 +421,7 @@ static void test_nests(void **state) {
          "for i0 tasks\n"
          "  for i1\n"
          "    sums[4]\n"
-         "    for i2.3 by 1024 run f64 less\n"
+         "    for i2.3 by 1024 run less\n"
          "      for i2.2 by 32 times 32 peel\n"
          "        for i2.1 by 8 times 4 unroll parts peel\n"
          "          for i2 times 8 lanes less\n");
@@ -421,6 +433,20 @@ static void test_nests(void **state) {
          "    for i2\n"
          "      for i1.1 by 8 times 4 unroll peel\n"
          "        for i1 times 8 lanes less\n");
+  /* Thread groups. */
+  expect("tile i2 4; lanes i2; flatten i0, i1; tile i3 8; tile i2.1 32; "
+         "tile i2.2 128; tile i2.3 16; order i3.1, i2.4, i3, i2.3; "
+         "blocks i3.1; blocks i2.4; "
+         "order i2.4, i3.1; threads i3; threads i2.1; run i2.3",
+         "for i2.4 by 262144 blocks less\n"
+         "  for i3.1 by 8 blocks less\n"
+         "    for i3 times 8 threads\n"
+         "      sums[1]\n"
+         "      for i2.3 by 16384 times 16 run less\n"
+         "        for i2.2 by 128 times 128 less\n"
+         "          for i2.1 by 4 times 32 threads less\n"
+         "            for i2 times 4 lanes less\n"
+         "flatten i3: i0, i1\n");
   expect("tile i0 4 clamp; tasks i0.1; unroll i0; tile i2 8 peel; lanes i2; "
          "order i1, i2.1, i0",
          "for i0.1 by 4 tasks clamp\n"

@@ -1,0 +1,362 @@
+/* How thread groups run loop nests: what the steps of their nests say, and what
+ * a GPU cannot run of them. */
+#include "backend/cuda/nest.h"
+#include "backend/cuda/threads.h"
+#include "machine/limits/cuda.h"
+#include "support/arena_text.h"
+#include "support/int_math.h"
+
+/* Where a loop of a row is: places from outside to inside. */
+typedef enum RowPlace {
+  PLACE_CHUNKS,
+  PLACE_BLOCKS,
+  PLACE_POINTS, /* threads of several points, whose groups are adjacent */
+  PLACE_SERIAL,
+  PLACE_HELD,
+  PLACE_GROUP,
+  PLACE_ACROSS, /* threads of several points, which are adjacent */
+  PLACE_LANES,
+  PLACE_INNER, /* terms of each element, one after the other */
+  ROW_PLACES
+} RowPlace;
+
+/* The axis that one loop counts the iterations of; NO_LOOP: they are several
+ * loops. */
+static uint32_t joined_axis(const Nest *n, uint32_t count,
+                            const uint32_t *axes) {
+  if (count == 1)
+    return nest_flattened_loop(n, axes[0]) ? NO_LOOP : axes[0];
+  for (uint32_t j = 0; j < MAX_FLATTENED; j++) {
+    uint64_t all = 0;
+    const NestFlattened *f = &n->flat[j];
+    for (uint32_t i = 0; i < f->count; i++)
+      all |= (uint64_t)1 << f->loops[i].axis;
+    for (uint32_t i = 0; i < count; i++)
+      all &= ~((uint64_t)1 << axes[i]);
+    if (f->count == count && !all)
+      return f->axis;
+  }
+  return NO_LOOP;
+}
+
+static bool is_row(const RowNest *r, const NestLoop *l) {
+  return r->axis_count && l->axis == r->axis;
+}
+
+static bool is_vector(const RowNest *r, const NestLoop *l) {
+  return r->axis_count && l->axis == r->axes[r->axis_count - 1];
+}
+
+/* The place of a loop after loops at `last`; ROW_PLACES: it has none. */
+static RowPlace place_of(const RowNest *r, const NestLoop *l, RowPlace last) {
+  bool is_point = l->axis == r->point_axis;
+  switch (l->run) {
+  case NEST_SERIAL:
+    return is_row(r, l)                             ? PLACE_SERIAL
+           : l->axis >= r->nest->spec->spatial_axes ? PLACE_INNER
+                                                    : ROW_PLACES;
+  case NEST_UNROLL:
+    return is_row(r, l) ? PLACE_HELD : ROW_PLACES;
+  case NEST_LANES:
+    return is_vector(r, l) ? PLACE_LANES : ROW_PLACES;
+  case NEST_BLOCK:
+    return is_row(r, l) ? PLACE_CHUNKS : is_point ? PLACE_BLOCKS : ROW_PLACES;
+  case NEST_THREAD:
+    return is_row(r, l)           ? PLACE_GROUP
+           : !is_point            ? ROW_PLACES
+           : last <= PLACE_POINTS ? PLACE_POINTS
+                                  : PLACE_ACROSS;
+  case NEST_TASK:
+  case NEST_STRIP:
+  case NEST_ATOM:
+    break;
+  }
+  return ROW_PLACES;
+}
+
+static const char *take_loop(RowNest *r, uint32_t at, RowPlace place,
+                             uint32_t seen[ROW_PLACES]) {
+  const Nest *n = r->nest;
+  const NestLoop *l = &n->loops[at];
+  /* A flattened loop counts vectors. */
+  int64_t elements = l->step;
+  if (is_row(r, l) && r->axis_count > 1)
+    elements *= nest_flattened_loop(n, r->axes[r->axis_count - 1])->step;
+  uint32_t inner = nest_inner(n, at);
+  if (place == PLACE_CHUNKS)
+    r->chunk = elements;
+  if (place == PLACE_POINTS || place == PLACE_ACROSS)
+    r->points = (uint32_t)l->count;
+  r->is_across |= place == PLACE_ACROSS;
+  if (place == PLACE_GROUP)
+    r->group_threads = (uint32_t)l->count;
+  if (place == PLACE_LANES)
+    r->vector_width = (uint32_t)l->count;
+  if (place == PLACE_HELD)
+    r->vectors_in_registers = (uint32_t)l->count;
+  if (place == PLACE_SERIAL && inner != NO_LOOP &&
+      n->loops[inner].run == NEST_SERIAL)
+    r->run_elements = elements;
+  if (place == PLACE_INNER && inner != NO_LOOP)
+    r->run_elements = elements;
+  r->has_runs |= l->is_run;
+  r->is_online |= l->is_online;
+  uint32_t most = place == PLACE_SERIAL ? 2 : 1;
+  if (place != PLACE_INNER && ++seen[place] > most)
+    return nest_loop_reason(n, at,
+                            place == PLACE_SERIAL
+                                ? "is the third serial loop of the row, which "
+                                  "has at most two"
+                                : "runs as another loop of its axis does");
+  if (place == PLACE_HELD && !l->is_held)
+    return nest_loop_reason(n, at,
+                            "is unrolled, and an unrolled row stays in "
+                            "registers: write `registers`, or leave it serial");
+  return NULL;
+}
+
+static const char *read_loops(RowNest *r) {
+  static const char *const wanted =
+      "is not where the loops of a thread group are: blocks of terms, blocks "
+      "and threads of points, then serial loops, threads and lanes of the row";
+  const Nest *n = r->nest;
+  uint32_t seen[ROW_PLACES] = {0};
+  RowPlace last = PLACE_CHUNKS;
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    RowPlace place = place_of(r, &n->loops[j], last);
+    if (place == ROW_PLACES || place < last)
+      return nest_loop_reason(n, j, wanted);
+    const char *error = take_loop(r, j, place, seen);
+    if (error)
+      return error;
+    last = place;
+  }
+  if (r->point_axis != NO_LOOP && !seen[PLACE_BLOCKS])
+    return nest_loop_reason(n, nest_find(n, r->point_axis, 0),
+                            "has no thread blocks: write `blocks`");
+  if (seen[PLACE_POINTS] && seen[PLACE_ACROSS])
+    return nest_loop_reason(n, nest_find(n, r->point_axis, 0),
+                            "runs as threads twice");
+  return NULL;
+}
+
+static const char *check_shared(const Nest *n) {
+  return n->shared_axis == NO_LOOP
+             ? NULL
+             : arena_printf(n->arena,
+                            "shared i%u: a pass with sums loads no tiles: "
+                            "leave it out",
+                            n->names[n->shared_axis]);
+}
+
+const char *cuda_row_nest_read(const Nest *n, RowNest *r) {
+  uint32_t points[MAX_KERNEL_AXES], first, end;
+  const LoopNest *loop = n->spec;
+  *r = (RowNest){.nest = n,
+                 .point_axis = NO_LOOP,
+                 .axis = NO_LOOP,
+                 .points = 1,
+                 .group_threads = 1,
+                 .vector_width = 1};
+  const char *error = cuda_nest_loops_refusal(n);
+  error = error ? error : check_shared(n);
+  if (error)
+    return error;
+  for (uint32_t v = 0; v < loop->parallel_axes; v++)
+    points[v] = v;
+  if (loop->parallel_axes)
+    r->point_axis = joined_axis(n, loop->parallel_axes, points);
+  if (loop->parallel_axes && r->point_axis == NO_LOOP)
+    return "the axes of the points are several loops, and thread groups have "
+           "one: write `flatten`";
+  cuda_row_axes(loop, &first, &end);
+  for (uint32_t v = first; v < end; v++)
+    r->axes[r->axis_count++] = v;
+  if (!r->axis_count)
+    return read_loops(r);
+  r->axis = joined_axis(n, r->axis_count, r->axes);
+  if (r->axis == NO_LOOP)
+    return "the axes of the row are several loops, and thread groups share "
+           "one: write `flatten`";
+  const NestFlattened *f = nest_flattened(n, r->axis);
+  for (uint32_t j = 0; f && j < f->count; j++)
+    r->axes[j] = f->loops[j].axis;
+  return read_loops(r);
+}
+
+/* ---- what a GPU cannot run ---- */
+
+typedef struct RowCheck {
+  const CudaPass *pass;
+  const RowNest *rows; /* by loop nest */
+  uint32_t at;         /* loop nest */
+} RowCheck;
+
+static const char *refuse(const RowCheck *c, const char *reason) {
+  const RowNest *r = &c->rows[c->at];
+  const Nest *n = r->nest;
+  return nest_loop_reason(
+      n, nest_find(n, r->axis_count ? r->axis : r->point_axis, 0), reason);
+}
+
+static const char *check_vector(const RowCheck *c) {
+  const RowNest *r = &c->rows[c->at];
+  uint32_t lanes = nest_lanes(r->nest), max = cuda_max_vector(c->pass->k);
+  int64_t left = 1, count = r->vector_width;
+  if (lanes == NO_LOOP)
+    return NULL;
+  if (!int_is_power_of_two(count) || count > max)
+    return nest_loop_reason(
+        r->nest, lanes,
+        arena_printf(r->nest->arena,
+                     "has %lld lanes, and vectors have a power of two, here "
+                     "at most %u",
+                     (long long)count, max));
+  if (r->nest->loops[lanes].tail != TAIL_LESS)
+    return nest_loop_reason(r->nest, lanes,
+                            "has masked lanes, and those of a row divide it: "
+                            "leave out `mask`");
+  if (row_loop_kind(r->nest->spec) == ROW_PARTIAL_REDUCE)
+    return nest_loop_reason(r->nest, lanes,
+                            "cannot be lanes: each element of the row has its "
+                            "own sum");
+  const LoopNest *loop = r->nest->spec;
+  if (!extent_floor_mod(loop->graph, loop->extents[r->nest->loops[lanes].axis],
+                        count, &left) ||
+      left)
+    return nest_loop_reason(r->nest, lanes,
+                            arena_printf(r->nest->arena,
+                                         "has lanes behind the end: %lld does "
+                                         "not divide the axis",
+                                         (long long)count));
+  return NULL;
+}
+
+/* All loop nests of a pass have the same threads. */
+static const char *check_same(const RowCheck *c) {
+  const RowNest *r = &c->rows[c->at], *first = NULL, *vector = NULL;
+  for (uint32_t j = 0; j < c->at; j++) {
+    first = first || !c->rows[j].axis_count ? first : &c->rows[j];
+    vector = vector || !row_shares_elements(c->rows[j].nest->spec)
+                 ? vector
+                 : &c->rows[j];
+  }
+  if (r->points != c->rows[0].points)
+    return refuse(c, "runs in blocks of another number of points than the "
+                     "first loop nest");
+  if (!r->axis_count || !first)
+    return NULL;
+  if (r->group_threads != first->group_threads ||
+      r->is_across != first->is_across)
+    return refuse(c, arena_printf(r->nest->arena,
+                                  "has groups of other threads than the loop "
+                                  "nests before it: %u, not %u",
+                                  r->group_threads, first->group_threads));
+  if (vector && row_shares_elements(r->nest->spec) &&
+      (r->vector_width != vector->vector_width ||
+       r->vectors_in_registers != vector->vectors_in_registers))
+    return refuse(c, "has other lanes or registers than the loop nests before "
+                     "it");
+  return NULL;
+}
+
+static const char *check_group(const RowCheck *c) {
+  const RowNest *r = &c->rows[c->at];
+  if (!int_is_power_of_two(r->group_threads))
+    return refuse(c, arena_printf(r->nest->arena,
+                                  "has groups of %u threads, and their number "
+                                  "is a power of two",
+                                  r->group_threads));
+  if (!int_is_power_of_two(r->points))
+    return refuse(c, arena_printf(r->nest->arena,
+                                  "has blocks of %u points, and their number "
+                                  "is a power of two",
+                                  r->points));
+  if (r->is_across &&
+      (r->group_threads > WARP || r->points % WARP || r->vector_width > 1))
+    return refuse(c, "has adjacent threads at adjacent points: these need a "
+                     "multiple of 32 points in a block, at most 32 threads "
+                     "each, and no lanes");
+  return NULL;
+}
+
+static const char *check_held(const RowCheck *c) {
+  const RowNest *r = &c->rows[c->at];
+  if (!r->vectors_in_registers)
+    return NULL;
+  if (r->is_across || !cuda_can_keep_rows(c->pass->k))
+    return refuse(c, "cannot stay in registers: this needs several loop nests "
+                     "over rows of constant length");
+  uint32_t elements = r->vectors_in_registers * r->vector_width;
+  if (elements > 2 * MAX_ROW_REGISTERS)
+    return refuse(c, arena_printf(r->nest->arena,
+                                  "has %u elements per thread, and at most %u "
+                                  "stay in registers",
+                                  elements, 2 * MAX_ROW_REGISTERS));
+  double row = loop_axes_hint(r->nest->spec, r->axis_count, r->axes);
+  if ((double)elements * r->group_threads < row)
+    return refuse(c, arena_printf(r->nest->arena,
+                                  "has %.0f elements, and %u stay in the "
+                                  "registers of its threads",
+                                  row, elements * r->group_threads));
+  return NULL;
+}
+
+/* Returns true if the pass combines partial results of the pass before it. */
+static bool reads_partials(const Kernel *k) {
+  for (uint32_t j = 0; j < k->loops.len; j++)
+    for (uint32_t i = 0; i < k->loops.at[j]->ops.len; i++)
+      if (k->loops.at[j]->ops.at[i].kind == KOP_LOAD &&
+          k->loops.at[j]->ops.at[i].input >= k->inputs.len)
+        return true;
+  return false;
+}
+
+static bool is_online(const RowCheck *c) {
+  const RowNest *r = &c->rows[c->at];
+  ExpSumPattern sum;
+  return !r->vectors_in_registers && !r->is_across &&
+         !reads_partials(c->pass->k) &&
+         cuda_match_online(c->pass->k, c->rows, c->at, &sum) &&
+         c->rows[sum.max_loop].run_elements == r->run_elements;
+}
+
+/* Returns true if the sum of a later loop nest is computed in the runs of this
+ * one. */
+static bool has_online_sum(const RowCheck *c) {
+  ExpSumPattern sum;
+  for (uint32_t j = c->at + 1; j < c->pass->k->loops.len; j++)
+    if (c->rows[j].is_online &&
+        cuda_match_online(c->pass->k, c->rows, j, &sum) &&
+        sum.max_loop == c->at)
+      return true;
+  return false;
+}
+
+static const char *check_sums(const RowCheck *c) {
+  const RowNest *r = &c->rows[c->at];
+  if (r->chunk && !cuda_can_split_reduction(c->pass->k))
+    return refuse(c, "cannot be thread blocks: only the terms of the only sum "
+                     "of a pass can");
+  if (r->is_online && !is_online(c))
+    return refuse(c, "cannot be summed online: it needs a sum of exponentials, "
+                     "and before it the maximum of the same row in the same "
+                     "loops, without registers");
+  if (r->run_elements && !r->has_runs && !r->is_online && !has_online_sum(c))
+    return refuse(c, "has two serial loops, and neither a run nor an online "
+                     "sum: leave out a tile");
+  return NULL;
+}
+
+const char *cuda_rows_refusal(const CudaPass *p, const RowNest *rows) {
+  const char *error = NULL;
+  for (uint32_t j = 0; !error && j < p->k->loops.len; j++) {
+    RowCheck c = {p, rows, j};
+    error = check_vector(&c);
+    error = error ? error : check_group(&c);
+    error = error ? error : check_same(&c);
+    error = error ? error : check_held(&c);
+    error = error ? error : check_sums(&c);
+  }
+  return error;
+}
