@@ -49,6 +49,8 @@ typedef enum NestOperand {
   NEST_OPERAND_COUNT
 } NestOperand;
 
+extern const char *const nest_operand_words[NEST_OPERAND_COUNT];
+
 /* What happens if the iterations do not fill the last tile. */
 typedef enum NestTail {
   TAIL_LESS,   /* the inner loop has fewer iterations */

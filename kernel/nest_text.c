@@ -24,7 +24,7 @@ static const char *const tail_words[NEST_TAIL_COUNT] = {
     [TAIL_SPREAD] = "spread",
 };
 
-static const char *const operand_words[NEST_OPERAND_COUNT] = {
+const char *const nest_operand_words[NEST_OPERAND_COUNT] = {
     [NEST_LEFT] = "left",
     [NEST_RIGHT] = "right",
 };
@@ -47,7 +47,7 @@ static void print_step(Buffer *out, const Nest *n, const NestStep *s) {
     buffer_printf(out, " %lld%s", (long long)s->number,
                   s->is_argument ? " argument" : "");
   if (s->kind == STEP_PACK)
-    buffer_printf(out, " %s", operand_words[s->number]);
+    buffer_printf(out, " %s", nest_operand_words[s->number]);
   if (s->tail != TAIL_LESS)
     buffer_printf(out, " %s", tail_words[s->tail]);
 }
@@ -187,7 +187,7 @@ static bool parse_rest(ScheduleParser *p, NestStep *s) {
   if (s->kind == STEP_TILE && !take_number(p, INT32_MAX, &s->number))
     return false;
   if (s->kind == STEP_PACK) {
-    bool found = take_word(p, operand_words, NEST_OPERAND_COUNT, &word);
+    bool found = take_word(p, nest_operand_words, NEST_OPERAND_COUNT, &word);
     s->number = found ? word : 0;
     if (!found)
       return false;
@@ -313,7 +313,7 @@ void nest_print_loop(Buffer *out, const Nest *n, uint32_t at) {
     buffer_puts(out, " shuffle");
   for (uint32_t j = 0; j < NEST_OPERAND_COUNT; j++)
     if (l->packs[j])
-      buffer_printf(out, " pack %s", operand_words[j]);
+      buffer_printf(out, " pack %s", nest_operand_words[j]);
   if (l->finishes)
     buffer_puts(out, " finish");
   if (l->is_held)

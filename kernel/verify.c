@@ -302,10 +302,6 @@ static bool check_trim_bounds(const Verifier *v) {
   return true;
 }
 
-bool loop_verify(const LoopNest *loop, Buffer *message) {
-  return check_loop(&(Verifier){.loop = loop, .message = message});
-}
-
 bool kernel_verify(const Kernel *k, Buffer *message) {
   Verifier v = {.kernel = k, .message = message};
   if (!check_trim_bounds(&v))
@@ -350,7 +346,8 @@ static void abort_if_wrong(bool right, const char *pass, Buffer *message) {
 void loop_verify_after(const LoopNest *loop, const char *pass) {
   Buffer message = {0};
   if (kernel_verify_is_on())
-    abort_if_wrong(loop_verify(loop, &message), pass, &message);
+    abort_if_wrong(check_loop(&(Verifier){.loop = loop, .message = &message}),
+                   pass, &message);
 }
 
 void kernel_verify_after(const Kernel *k, const char *pass) {

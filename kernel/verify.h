@@ -11,8 +11,6 @@ typedef struct Buffer Buffer;
  * Outputs are in bounds of their tensors.  Returns false with a message that
  * names the loop and the error. */
 bool kernel_verify(const Kernel *k, Buffer *message);
-/* The same for one loop that is not part of a kernel yet. */
-bool loop_verify(const LoopNest *loop, Buffer *message);
 
 /* AXON_VERIFY is set. */
 bool kernel_verify_is_on(void);

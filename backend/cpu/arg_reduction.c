@@ -10,8 +10,7 @@ static void emit_bits_union(Buffer *out, char class, const char *names) {
                 scalar_type(class), names);
 }
 
-void emit_arg_row_partial(Emitter *e, Buffer *out, const ArgReductionPart *p) {
-  (void)e;
+void emit_arg_row_partial(Buffer *out, const ArgReductionPart *p) {
   char index_class = p->wide_index ? 'l' : 'i';
   buffer_printf(out, "{ const int64_t r = %s;\n", p->best_index);
   emit_bits_union(out, p->class, "value");
@@ -42,9 +41,7 @@ void emit_arg_combine(Emitter *e, Buffer *out) {
   char class = value_class(loop->ops.at[r->value_op].dtype);
   const char *op = order_info[reduce_info[r->reduce].order].comparison;
   buffer_printf(out,
-                "%sint fold%s(void *const *p, const int64_t *n,\n"
-                "const double *c, int64_t begin, int64_t end, char *room) {\n"
-                "(void)c, (void)room;\n"
+                "%sint fold%s" TASK_PARAMETERS "(void)c, (void)room;\n"
                 "int64_t *restrict const o = p[0];\n"
                 "const int64_t *const s = p[1], *const v = s + n[0] * n[1];\n"
                 "for (int64_t u = begin; u < end; u++) {\n",

@@ -12,7 +12,7 @@
 void emit_conv_tile_dispatch(Emitter *e, const GemmTiling *t,
                              uint32_t loop_index, Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
-  const char *type = gemm_element_type(t->accumulator_dtype);
+  const char *type = memory_type(t->accumulator_dtype);
   buffer_printf(out,
                 "static __attribute__((noinline)) void\n"
                 "part%s(const %s *a, int64_t lda, const %s *b, int64_t depth,\n"
@@ -53,10 +53,8 @@ static void emit_coordinate_offset(Emitter *e, Buffer *out, const ConvWindow *w,
 
 static void emit_tap_offsets(Emitter *e, Buffer *out, const ConvWindow *w,
                              int64_t depth) {
-  buffer_printf(out,
-                "int32_t *const offsets = (int32_t *)(room + %s);\n"
-                "{\nint32_t *to = offsets;\n",
-                emit_scratch(e, depth, DT_I32));
+  gemm_scratch_pointer(e, "offsets", depth, DT_I32, out);
+  buffer_puts(out, "{\nint32_t *to = offsets;\n");
   for (uint32_t k = 0; k < w->reduction_axes; k++)
     buffer_printf(out, "for (int64_t k%u = 0; k%u < %s; k%u++)%s\n", k, k,
                   emit_int(e, w->extents[k]), k,
@@ -101,9 +99,10 @@ static const char *image_row_address(Emitter *e, const ConvWindow *w) {
 }
 
 /* Returns true if the masks of a row are computed once for all rows. */
-static bool hoists_masks(const LoopNest *loop, int64_t vectors) {
-  return extent_is_static(loop->graph, loop->extents[loop->axis_count - 1]) &&
-         vectors <= MAX_IMAGE_ROW_MASKS;
+static bool hoists_masks(const Nest *n, int64_t vectors) {
+  uint32_t last = n->spec->axis_count - 1;
+  return nest_constant_extent(n, last) && vectors <= MAX_IMAGE_ROW_MASKS &&
+         nest_find(n, last, 2) == NO_LOOP;
 }
 
 /* Declares the extents of the window. */
@@ -127,12 +126,10 @@ static void emit_window_extents(Emitter *e, const ConvWindow *w, Buffer *out) {
 static void deinterleave_lines(Emitter *e, const GemmTiling *t, OperandCopy *c,
                                Buffer *out) {
   const ConvWindow *w = t->window;
-  const char *type = gemm_element_type(t->accumulator_dtype);
   int64_t elements =
       emit_extent_add(e, w->copy_loop->extents[w->copy_loop->axis_count - 1],
                       (int64_t)e->width * 2 * w->column.stride);
-  buffer_printf(out, "%s *const whole = (%s *)(room + %s);\n", type, type,
-                emit_scratch(e, elements, t->accumulator_dtype));
+  gemm_scratch_pointer(e, "whole", elements, t->accumulator_dtype, out);
   const char *plane = emit_int(e, w->plane_elements),
              *stride = emit_int(e, w->column.stride);
   c->line_end =
@@ -161,7 +158,7 @@ static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
                    .from = "0",
                    .until = "width",
                    .task_code = task_code,
-                   .masks = hoists_masks(loop, vectors) ? &masks : NULL};
+                   .masks = hoists_masks(t->b.nest, vectors) ? &masks : NULL};
   emit_window_extents(e, w, out);
   if (w->column.stride > 1)
     deinterleave_lines(e, t, &c, out);
@@ -173,7 +170,7 @@ static void emit_im2col(Emitter *e, Buffer *out, const GemmTiling *t,
 /* ---- panels ---- */
 
 static void emit_panel_pack(const GemmTiling *t, const char *id, Buffer *out) {
-  const char *type = gemm_element_type(t->accumulator_dtype);
+  const char *type = memory_type(t->accumulator_dtype);
   char v = type[0];
   buffer_printf(out,
                 "for (int64_t k = k0; k < k1; k++) {\n"
@@ -227,7 +224,7 @@ static void emit_panel_loops(Emitter *e, const GemmTiling *t,
 static void emit_transpose_and_epilogue(Emitter *e, const GemmTiling *t,
                                         const char *id, const Buffer *epilogue,
                                         Buffer *out) {
-  char v = gemm_element_type(t->accumulator_dtype)[0];
+  char v = value_class(t->accumulator_dtype);
   buffer_printf(
       out,
       "for (int64_t p = 0; p < places; p += W)\n"
@@ -249,7 +246,7 @@ static void emit_next_panel_prefetch(Emitter *e, const GemmTiling *t,
                                      const uint32_t *prepacked_index,
                                      Buffer *out) {
   const char *id = gemm_suffix(e, loop_index),
-             *type = gemm_element_type(t->accumulator_dtype);
+             *type = memory_type(t->accumulator_dtype);
   const char *depth = emit_int(e, t->depth);
   if (!prepacked_index) {
     buffer_printf(out,
@@ -284,7 +281,7 @@ static void emit_panel_finite_check(Emitter *e, const GemmTiling *t,
                                     const uint32_t *prepacked_index,
                                     Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
-  char v = gemm_element_type(t->accumulator_dtype)[0];
+  char v = value_class(t->accumulator_dtype);
   if (!t->window->padding.group_terms)
     return;
   if (!dtype_is_float(t->accumulator_dtype)) {
@@ -304,7 +301,7 @@ static void emit_weight_panel(Emitter *e, const GemmTiling *t,
                               uint32_t loop_index, Buffer *task_code,
                               Buffer *out) {
   uint32_t prepacked_index;
-  const char *type = gemm_element_type(t->accumulator_dtype);
+  const char *type = memory_type(t->accumulator_dtype);
   bool may_prepack =
       prepack_begin(e, t, &t->a, t->m_axis, loop_index, &prepacked_index);
   if (may_prepack)
@@ -458,25 +455,18 @@ static void emit_channel_vectorized(Emitter *e, const GemmTiling *t,
 
 /* Declares the window, the panel and the accumulators. */
 static void emit_scratch_buffers(Emitter *e, const GemmTiling *t, Buffer *out) {
-  const char *type = gemm_element_type(t->accumulator_dtype);
   const ConvWindow *w = t->window;
   /* the last tile reads beyond the last position */
   int64_t elements =
       emit_extent_add(e, emit_extent_mul(e, w->plane_count, w->plane_elements),
                       w->vectorize_channels ? t->mr : t->nc);
-  const char *window = emit_scratch(e, elements, t->accumulator_dtype);
-  const char *panel = emit_scratch(e, t->kc * t->nc, t->accumulator_dtype);
-  buffer_printf(out,
-                "const int64_t m0 = top, m1 = bottom;\n"
-                "%s *const window = (%s *)(room + %s);\n"
-                "%s *const panel = (%s *)(room + %s);\n",
-                type, type, window, type, type, panel);
+  buffer_puts(out, "const int64_t m0 = top, m1 = bottom;\n");
+  gemm_scratch_pointer(e, "window", elements, t->accumulator_dtype, out);
+  gemm_scratch_pointer(e, "panel", t->kc * t->nc, t->accumulator_dtype, out);
   if (w->vectorize_channels)
-    buffer_printf(
-        out, "%s *const sums = (%s *)(room + %s);\n", type, type,
-        emit_scratch(
-            e, emit_extent_mul(e, e->cpu->schedule->task_positions, t->nc),
-            t->accumulator_dtype));
+    gemm_scratch_pointer(
+        e, "sums", emit_extent_mul(e, e->cpu->schedule->task_positions, t->nc),
+        t->accumulator_dtype, out);
 }
 
 static void emit_conv_products(Emitter *e, const GemmTiling *t,
@@ -485,8 +475,7 @@ static void emit_conv_products(Emitter *e, const GemmTiling *t,
   const ConvWindow *w = t->window;
   const LocalBuffer *l = &e->function.locals[loop_index][0];
   buffer_printf(out, "const int64_t ldc = %s;\n%s *const c = l%u;\n",
-                l->row_elements, gemm_element_type(t->accumulator_dtype),
-                l->id);
+                l->row_elements, memory_type(t->accumulator_dtype), l->id);
   if (w->vectorize_channels) {
     emit_channel_vectorized(e, t, loop_index, task_code, epilogue, out);
     return;

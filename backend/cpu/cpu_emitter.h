@@ -39,6 +39,18 @@ const char *emit_next_row_prefetch(Emitter *e, const KernelOp *s);
 
 /* ---- loop_nest.c ---- */
 
+/* The parameters of a function that runs tasks begin .. end - 1. */
+#define TASK_PARAMETERS                  \
+  "(void *const *p, const int64_t *n,\n" \
+  "const double *c, int64_t begin, int64_t end, char *room) {\n"
+
+/* Opens a loop over i%u, the index of an axis. */
+void emit_open_axis(Buffer *out, uint32_t axis, const char *begin,
+                    const char *end);
+/* Opens loops over axes first .. last - 1.  Returns their number. */
+uint32_t emit_open_axes(Emitter *e, Buffer *out, const LoopNest *loop,
+                        uint32_t first, uint32_t last);
+void emit_close(Buffer *out, uint32_t loops);
 /* Emits one loop nest of the kernel. */
 void emit_loop_nest(Emitter *e, Buffer *out, uint32_t loop);
 
@@ -53,7 +65,7 @@ bool kernel_may_run_untrimmed(const Kernel *k);
 bool loop_is_trimmed(const LoopNest *loop, uint32_t v);
 /* Opens the loop over the strips, and declares the part of each loop. */
 void emit_strips_begin(Emitter *e, Buffer *out);
-/* flag |= each output of a check */
+/* flag |= each output of a check, in the current block */
 void emit_loop_check(Emitter *e, Buffer *out, const LoopNest *check,
                      const char *flag);
 
@@ -69,7 +81,7 @@ typedef struct ArgReductionPart {
                                     rows: "" or "[0]" */
   const char *best_index, *address;
 } ArgReductionPart;
-void emit_arg_row_partial(Emitter *e, Buffer *out, const ArgReductionPart *p);
+void emit_arg_row_partial(Buffer *out, const ArgReductionPart *p);
 /* Stores the values and positions of each lane of a block of columns.  `stride`
  * is the distance of chunks in the result, in elements. */
 void emit_arg_column_partials(Emitter *e, Buffer *out,

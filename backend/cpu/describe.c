@@ -85,7 +85,7 @@ static const char *describe_gemm_tiles(const Kernel *k, const Schedule *s,
     const GemmTiling *t = &s->gemm_tilings->by_loop[j];
     if (!t->is_gemm)
       continue;
-    bool vectorize_channels = t->window && t->window->vectorize_channels;
+    bool vectorize_channels = gemm_is_along_channels(t);
     buffer_printf(&out, "%s%u × %u in registers%s%s, left %s, right %s",
                   out.len ? "; " : "", t->mr, t->nr_vectors * s->width,
                   t->element_dtype == DT_I32 ? " with bf16 pairs"

@@ -18,11 +18,10 @@ static const GemmTiling *tiling_of(const Emitter *e, uint32_t loop) {
 
 /* ---- micro-kernel ---- */
 
-TileVariant gemm_full_tile(const GemmTiling *t) {
+static TileVariant full_tile(const GemmTiling *t) {
   return (TileVariant){.mr = t->mr, .nr_vectors = t->nr_vectors};
 }
 
-/* The tile of the last panel. */
 TileVariant gemm_last_panel_tile(const GemmTiling *t) {
   bool is_partial = t->b.packing == OPERAND_UNPACKED;
   return (TileVariant){.mr = t->mr,
@@ -65,7 +64,7 @@ static void emit_rank_1_update(Emitter *e, const GemmTiling *t,
                                uint32_t from, uint32_t to, Buffer *out) {
   bool is_bf16_dot = t->element_dtype == DT_I32;
   bool a_is_row_major = !offset && !gemm_rows_are_contiguous(t);
-  char x = gemm_element_type(t->element_dtype)[0];
+  char x = value_class(t->element_dtype);
   for (uint32_t j = 0; j < variant->nr_vectors && t->prefetch_b; j++)
     buffer_printf(out, "__builtin_prefetch(b + %d * ldb + %u * W);\n",
                   PREFETCH_TERMS, j);
@@ -139,17 +138,16 @@ static void emit_grouped_terms(Emitter *e, const GemmTiling *t,
 static void emit_micro_kernel_loop(Emitter *e, const GemmTiling *t,
                                    const TileVariant *variant, Buffer *out) {
   uint32_t rows = variant->mr, vectors = variant->nr_vectors;
-  bool vectorize_channels = t->window && t->window->vectorize_channels;
   for (uint32_t i = 0; i < rows; i++)
     for (uint32_t j = 0; j < vectors; j++)
       buffer_printf(out, "v%c c%u_%u = {0};\n",
-                    gemm_element_type(t->accumulator_dtype)[0], i, j);
+                    value_class(t->accumulator_dtype), i, j);
   for (uint32_t j = 0; j < vectors && variant->is_partial; j++)
     buffer_printf(out,
                   "const int live%u = columns <= %u * W ? 0\n"
                   ": columns < %u * W ? (int)columns - %u * W : W;\n",
                   j, j, j + 1, j);
-  if (vectorize_channels && t->window->padding.group_terms) {
+  if (gemm_groups_terms(t)) {
     emit_grouped_terms(e, t, variant, out);
     return;
   }
@@ -159,14 +157,14 @@ static void emit_micro_kernel_loop(Emitter *e, const GemmTiling *t,
                      "__builtin_prefetch(next + line, 0, 2);\nline += each;\n");
   else
     buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
-  emit_rank_1_update(e, t, variant, vectorize_channels ? "offsets[k]" : NULL, 0,
-                     rows, out);
+  emit_rank_1_update(e, t, variant,
+                     gemm_is_along_channels(t) ? "offsets[k]" : NULL, 0, rows,
+                     out);
   buffer_puts(out, "}\n");
 }
 
 const char *gemm_tile_sizes(const GemmTiling *t, bool typed) {
-  bool vectorize_channels = t->window && t->window->vectorize_channels;
-  if (!vectorize_channels || !t->window->padding.group_terms)
+  if (!gemm_groups_terms(t))
     return typed ? "int64_t depth" : "depth";
   return typed ? "int64_t groups, int64_t group, int64_t row, int64_t taken"
                : "groups, group, row, taken";
@@ -176,7 +174,6 @@ static void emit_micro_kernel_head(Emitter *e, const GemmTiling *t,
                                    uint32_t loop_index,
                                    const TileVariant *variant,
                                    const char *attribute, Buffer *out) {
-  bool vectorize_channels = t->window && t->window->vectorize_channels;
   const char *of = gemm_load_type(t);
   const char *last =
       variant->prefetches
@@ -184,14 +181,14 @@ static void emit_micro_kernel_head(Emitter *e, const GemmTiling *t,
                    t->window->padding.group_terms ? "" : ", int64_t apart", of)
       : variant->is_partial ? ", int64_t columns"
                             : "";
-  buffer_printf(out,
-                "static __attribute__((noinline)) %svoid\n"
-                "%s(const %s *a, %s, const %s *b, int64_t ldb,\n"
-                "%s, %s *c, int64_t ldc, int more%s) {\n",
-                attribute, tile_function_name(e, t, loop_index, variant), of,
-                vectorize_channels ? "const int32_t *offsets" : "int64_t lda",
-                of, gemm_tile_sizes(t, true),
-                gemm_element_type(t->accumulator_dtype), last);
+  buffer_printf(
+      out,
+      "static __attribute__((noinline)) %svoid\n"
+      "%s(const %s *a, %s, const %s *b, int64_t ldb,\n"
+      "%s, %s *c, int64_t ldc, int more%s) {\n",
+      attribute, tile_function_name(e, t, loop_index, variant), of,
+      gemm_is_along_channels(t) ? "const int32_t *offsets" : "int64_t lda", of,
+      gemm_tile_sizes(t, true), memory_type(t->accumulator_dtype), last);
 }
 
 /* The same tile in quick objects.  Those that call the rolled tile do not
@@ -213,7 +210,7 @@ static void emit_quick_variant(Emitter *e, const GemmTiling *t,
 static void emit_micro_kernel(Emitter *e, const GemmTiling *t,
                               uint32_t loop_index, TileVariant variant,
                               Buffer *out) {
-  char v = gemm_element_type(t->accumulator_dtype)[0];
+  char v = value_class(t->accumulator_dtype);
   bool is_micro = t->micro && variant.mr == t->mr && !variant.is_partial &&
                   variant.nr_vectors == t->nr_vectors && !variant.prefetches;
   bool is_quick = !is_micro && quick_tile_applies(t);
@@ -256,7 +253,7 @@ static void emit_zero_padded_a(const GemmTiling *t, const char *id,
                   "for (int64_t k = rows * depth; k < MR%s * depth; k++)\n"
                   "rest[k] = 0;\n"
                   "a = rest;\nlda = depth;\n}\n",
-                  gemm_element_type(t->element_dtype), id, MAX_KC, id, id);
+                  memory_type(t->element_dtype), id, MAX_KC, id, id);
 }
 
 /* The call of the tile with `rows` rows. */
@@ -264,7 +261,7 @@ static void emit_edge_call(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                            uint32_t rows, Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
   const char *arguments = "(a, lda, b, ldb, depth, to, apart, on";
-  TileVariant full = gemm_full_tile(t), last = gemm_last_panel_tile(t);
+  TileVariant full = full_tile(t), last = gemm_last_panel_tile(t);
   full.mr = last.mr = rows;
   if (t->last_panel_vectors)
     buffer_printf(out, "if (columns < NR%s)\n%s%s%s);\nelse\n", id,
@@ -280,8 +277,7 @@ static void emit_edge_call(Emitter *e, const GemmTiling *t, uint32_t loop_index,
 static void emit_edge_kernel(Emitter *e, const GemmTiling *t,
                              uint32_t loop_index, Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
-  const char *type = gemm_element_type(t->accumulator_dtype),
-             *of = gemm_load_type(t);
+  const char *type = memory_type(t->accumulator_dtype), *of = gemm_load_type(t);
   const char *name = dtype_info[t->accumulator_dtype].name;
   buffer_printf(out,
                 "static __attribute__((noinline, unused)) void\n"
@@ -321,7 +317,7 @@ static void emit_edge_kernel(Emitter *e, const GemmTiling *t,
 /* Tiles for both ends of an image row. */
 static void emit_border_kernels(Emitter *e, const GemmTiling *t,
                                 uint32_t loop_index, Buffer *out) {
-  TileVariant v = gemm_full_tile(t);
+  TileVariant v = full_tile(t);
   for (v.border_tile = 1; v.border_tile <= t->window->padding.border_tile_count;
        v.border_tile++)
     for (uint32_t prefetches = 0; prefetches <= t->prefetch_a; prefetches++) {
@@ -336,8 +332,7 @@ static void emit_loop_kernels(Emitter *e, const GemmTiling *t,
   buffer_printf(out,
                 "#define MR%s %u\n#define NR%s (%u * W)\n#define LEAST%s %u\n",
                 id, t->mr, id, t->nr_vectors, id, t->mr - t->has_mr_minus_one);
-  TileVariant full = gemm_full_tile(t), last = gemm_last_panel_tile(t),
-              other = full;
+  TileVariant full = full_tile(t), last = gemm_last_panel_tile(t), other = full;
   if (quick_tile_applies(t))
     emit_quick_tile(e, t, loop_index, out);
   emit_micro_kernel(e, t, loop_index, full, out);
@@ -350,7 +345,7 @@ static void emit_loop_kernels(Emitter *e, const GemmTiling *t,
     other.mr = gemm_short_tile_rows(t, part);
     emit_micro_kernel(e, t, loop_index, other, out);
   }
-  if (t->window && t->window->vectorize_channels) {
+  if (gemm_is_along_channels(t)) {
     emit_border_kernels(e, t, loop_index, out);
     return;
   }
@@ -389,9 +384,10 @@ void emit_gemm_functions(Emitter *e, Buffer *out) {
     const GemmTiling *t = tiling_of(e, j);
     if (!t->is_gemm)
       continue;
-    char v = gemm_element_type(t->element_dtype)[0];
-    bool needs_transpose = t->b.packing == OPERAND_PACK_B_TRANSPOSED ||
-                           (t->window && t->window->vectorize_channels);
+    char v = value_class(t->element_dtype);
+    bool needs_transpose =
+        (t->b.nest && nest_transposed(t->b.nest) != NO_LOOP) ||
+        gemm_is_along_channels(t);
     if (needs_transpose && !strchr(transposed, v)) {
       emit_transpose_function(e, out, v);
       transposed[strlen(transposed)] = v;
@@ -410,20 +406,12 @@ void emit_micro_kernel_texts(Emitter *e, Buffer *out) {
 
 /* ---- the result ---- */
 
-static uint32_t find_or_add_output(Emitter *e, LoopOutput *r) {
-  for (uint32_t j = 0; j < e->emitted->call.outputs.len; j++)
-    if (e->emitted->call.outputs.at[j] == r)
-      return j;
-  VEC_PUSH(e->arena, e->emitted->call.outputs, r);
-  return e->emitted->call.outputs.len - 1;
-}
-
 /* Declares c, the address of element m0, n0, and ldc, its row stride. */
 static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                            Buffer *task_code, Buffer *out) {
   LoopNest *loop = e->kernel->loops.at[loop_index];
   const LoopOutput *r = &loop->outputs.at[0];
-  const char *type = gemm_element_type(t->accumulator_dtype);
+  const char *type = memory_type(t->accumulator_dtype);
   emit_begin_loop(e, loop, NO_AXIS, 0, NULL);
   const AffineExpr *q = r->global_index ? r->global_index : r->local_index;
   AffineExpr base = *q;
@@ -435,7 +423,7 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
   emit_append(&e->function.head, &e->levels.code[0]);
   emit_append(task_code, &e->levels.code[OUTER_LEVEL]);
   if (r->global_index) {
-    uint32_t output = find_or_add_output(e, &loop->outputs.at[0]);
+    uint32_t output = emit_output_number(e, &loop->outputs.at[0]);
     const char *ldc = emit_int(e, r->global_index->coef[t->m_axis]);
     e->cpu->out->accumulator_dtype = t->accumulator_dtype; /* for split-K */
     buffer_printf(out,
@@ -460,22 +448,6 @@ static void emit_c_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
 }
 
 /* ---- loops around the tile ---- */
-
-/* Opens loops over the batch axes that are not parallel.  Returns their
- * number. */
-static uint32_t open_batch_loops(Emitter *e, const GemmTiling *t,
-                                 uint32_t loop_index, Buffer *out) {
-  const LoopNest *loop = e->kernel->loops.at[loop_index];
-  uint32_t count = 0;
-  for (uint32_t v = loop->parallel_axes; v < loop->spatial_axes; v++) {
-    if (v == t->m_axis || v == t->n_axis)
-      continue;
-    buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
-                  emit_int(e, loop->extents[v]), v);
-    count++;
-  }
-  return count;
-}
 
 /* Declares the rows m0 .. m1 - 1.  code: the ranges of rows and columns. */
 static void emit_mn_ranges(Emitter *e, const GemmTiling *t, uint32_t loop_index,
@@ -526,7 +498,7 @@ void emit_hoisted_packing(Emitter *e, Buffer *out, uint32_t loop_index) {
   const GemmTiling *t = tiling_of(e, loop_index);
   if (!t->hoists_packing)
     return;
-  const char *type = gemm_element_type(t->element_dtype);
+  const char *type = memory_type(t->element_dtype);
   Buffer task_code = {.arena = e->arena}, body = task_code;
   e->cpu->hoisted_panels[loop_index] =
       emit_scratch(e, panel_elements(e, t), t->element_dtype);
@@ -614,7 +586,7 @@ static void emit_prepacked_panels(Emitter *e, uint32_t loop_index,
 /* Declares b, the panels of a task or of the kernel. */
 static void emit_b_pointer(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                            const uint32_t *prepacked_index, Buffer *out) {
-  const char *type = gemm_element_type(t->element_dtype);
+  const char *type = memory_type(t->element_dtype);
   if (!t->hoists_packing)
     gemm_scratch_pointer(e, "b", panel_elements(e, t), t->element_dtype, out);
   else if (prepacked_index)
@@ -845,13 +817,10 @@ static void emit_loop_nonfinite_check(Emitter *e, Buffer *out,
   const GemmTiling *t = tiling_of(e, loop_index);
   Buffer task_code = {.arena = e->arena}, body = task_code;
   gemm_test_b(e, t, &task_code, &body);
-  uint32_t batch_loops = open_batch_loops(e, t, loop_index, out);
   buffer_puts(out, "{\n");
   emit_append(out, &task_code);
   emit_append(out, &body);
   buffer_puts(out, "}\n");
-  while (batch_loops--)
-    buffer_puts(out, "}\n");
 }
 
 void emit_nonfinite_check(Emitter *e, Buffer *out) {

@@ -13,7 +13,6 @@ enum { LDA_ROWS = MAX_KC + 16, LDA_COLUMNS = MAX_MC };
 enum { SHORT_TILE_STEPS = 4 };
 uint32_t gemm_short_tile_rows(const GemmTiling *t, uint32_t part);
 
-const char *gemm_element_type(Dtype t);
 /* C type of the elements that a tile loads. */
 const char *gemm_load_type(const GemmTiling *t);
 /* Declares a pointer to `elements` elements of scratch memory. */
@@ -59,8 +58,7 @@ typedef struct TileVariant {
       border_tile; /* 1 + index of the border tile that skips rows; 0: none */
 } TileVariant;
 
-/* The tile of whole panels, and that of the last panel. */
-TileVariant gemm_full_tile(const GemmTiling *t);
+/* The tile of the last panel. */
 TileVariant gemm_last_panel_tile(const GemmTiling *t);
 /* The types and names, or only the names, of the parameters that say which
  * terms a tile has. */

@@ -235,7 +235,7 @@ static const char *refuse_blocks(const Kernel *k, const Schedule *s,
                         (long long)set->of[GEMM_KC], MAX_KC);
   if (s->task_kind != TASK_TILE)
     return refuse_size(k, set, GEMM_ROWS, last, 1);
-  bool channels = t->window && t->window->vectorize_channels;
+  bool channels = gemm_is_along_channels(t);
   const char *error =
       refuse_size(k, set, GEMM_ROWS, last - 1, channels ? nr : t->mr);
   error = error ? error

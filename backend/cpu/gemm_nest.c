@@ -253,7 +253,7 @@ static void choose_tasks(TileNest *c, const ConvWindow *w) {
 Nest *gemm_nest_choose(const Kernel *k, const Schedule *s, const GemmTiling *t,
                        const LoopNest *loop, bool has_epilogue) {
   LoopNest *spec = product_spec(k->arena, loop, t);
-  bool channels = t->window && t->window->vectorize_channels;
+  bool channels = gemm_is_along_channels(t);
   TileNest c = {.builder.nest = nest_new(k->arena, spec, k->axis_names),
                 .tiling = t,
                 .spec = spec,

@@ -5,13 +5,8 @@
 
 #define format emit_format
 
-const char *gemm_element_type(Dtype t) {
-  return t == DT_F64 ? "double" : t == DT_I32 ? "int32_t" : "float";
-}
-
 const char *gemm_load_type(const GemmTiling *t) {
-  return t->element_dtype == DT_I32 ? "pairs_u"
-                                    : gemm_element_type(t->element_dtype);
+  return t->element_dtype == DT_I32 ? "pairs_u" : memory_type(t->element_dtype);
 }
 
 const char *gemm_suffix(Emitter *e, uint32_t loop_index) {
@@ -125,7 +120,7 @@ void gemm_unpacked_operand(Emitter *e, const GemmTiling *t, const Operand *o,
 
 void gemm_scratch_pointer(Emitter *e, const char *name, int64_t elements,
                           Dtype t, Buffer *out) {
-  const char *type = gemm_element_type(t);
+  const char *type = memory_type(t);
   buffer_printf(out, "%s *const %s = (%s *)(room + %s);\n", type, name, type,
                 emit_scratch(e, elements, t));
 }

@@ -122,6 +122,12 @@ static Nest *end_choice(const PackChoice *c) {
 Nest *gemm_test_nest(const Kernel *k, LoopNest *loop, uint32_t axis,
                      bool along_terms, uint32_t width) {
   PackChoice c = begin_choice(k, loop, axis, width);
+  uint64_t axes = loop_op_vars(k->arena, loop)[loop->outputs.at[0].value_op];
+  c.line_count = 0;
+  for (uint32_t v = loop->parallel_axes; v < loop->spatial_axes; v++)
+    if (v != axis && (axes >> v & 1))
+      c.lines[c.line_count++] = v;
+  c.lines[c.line_count++] = axis;
   choose_tasks(&c);
   if (along_terms)
     choose_rows(&c);

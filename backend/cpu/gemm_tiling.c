@@ -753,12 +753,11 @@ static double row_block_count(const GemmChooser *c, uint32_t n, double rows) {
 
 static void choose_prepacking(const GemmChooser *c, const LoopNest *loop,
                               GemmTiling *t) {
-  bool vectorize_channels = t->window && t->window->vectorize_channels;
+  bool vectorize_channels = gemm_is_along_channels(t);
   uint32_t n = vectorize_channels ? t->m_axis : t->n_axis;
   Operand *o = vectorize_channels ? &t->a : &t->b;
   o->may_prepack = prepack_may_keep(loop, t, o, n);
-  if (vectorize_channels &&
-      t->window->padding.group_terms) /* the prepacked operand is contiguous */
+  if (gemm_groups_terms(t)) /* the prepacked operand is contiguous */
     t->prefetch_a &= o->may_prepack;
   if (!o->may_prepack)
     return;

@@ -93,6 +93,16 @@ static inline bool gemm_merges_batch(const GemmTiling *t) {
   return t->batch_rows != 1;
 }
 
+/* True if vectors lie along the output channels of a convolution. */
+static inline bool gemm_is_along_channels(const GemmTiling *t) {
+  return t->window && t->window->vectorize_channels;
+}
+
+/* True if tiles at the padding leave out terms of each group. */
+static inline bool gemm_groups_terms(const GemmTiling *t) {
+  return gemm_is_along_channels(t) && t->window->padding.group_terms;
+}
+
 typedef struct GemmTilings {
   GemmTiling by_loop[MAX_KERNEL_LOOPS];
 } GemmTilings;

@@ -236,8 +236,7 @@ static void emit_loops(Emitter *e, Buffer *out, uint32_t from, uint32_t count) {
     }
     if (e->cpu->schedule->task_kind == TASK_ROWS && epilogue.len) {
       uint32_t v = e->kernel->parallel_axes - 1;
-      buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++) {\n", v, v,
-                    v);
+      emit_open_axis(out, v, "lo", "hi");
       emit_append(out, &epilogue);
       buffer_puts(out, "}\n");
     } else if (!is_tile) {
@@ -252,8 +251,11 @@ static void emit_row_check(Emitter *e, Buffer *out, const LoopNest *check,
                            const char *flag) {
   uint32_t v = e->kernel->parallel_axes - 1;
   if (e->cpu->schedule->task_kind == TASK_ROWS)
-    buffer_printf(out, "for (int64_t i%u = lo; i%u < hi; i%u++)\n", v, v, v);
+    emit_open_axis(out, v, "lo", "hi");
+  else
+    buffer_puts(out, "{\n");
   emit_loop_check(e, out, check, flag);
+  buffer_puts(out, "}\n");
 }
 
 /* Runs the loops of an online reduction strip by strip, and all of it again if
@@ -309,16 +311,12 @@ static void emit_trimmed_loops(Emitter *e, Buffer *out) {
  * the task.  Returns their number. */
 static uint32_t open_accumulated_loops(Emitter *e, Buffer *out) {
   const Kernel *k = e->kernel;
-  uint32_t end = k->parallel_axes - 1, count = 0;
   if (!k->accumulated_axes)
     return 0;
   emit_accumulator_zeros(e, out);
-  for (uint32_t v = k->parallel_axes - k->accumulated_axes; v < end; v++) {
-    buffer_printf(out, "for (int64_t i%u = 0; i%u < %s; i%u++) {\n", v, v,
-                  emit_int(e, k->loops.at[0]->extents[v]), v);
-    count++;
-  }
-  return count;
+  return emit_open_axes(e, out, k->loops.at[0],
+                        k->parallel_axes - k->accumulated_axes,
+                        k->parallel_axes - 1);
 }
 
 /* Rows: packs the shared operands, then computes blocks of rows. */
@@ -335,9 +333,7 @@ static void emit_row_blocks(Emitter *e, Buffer *out) {
                 "const int64_t hi = lo + %s < last ? lo + %s : last;\n",
                 block, block, block);
   emit_trimmed_loops(e, out);
-  buffer_puts(out, "}\n");
-  while (open--)
-    buffer_puts(out, "}\n");
+  emit_close(out, open + 1);
 }
 
 /* ---- combination of chunks ---- */
@@ -356,9 +352,7 @@ static void emit_combine_partials(Emitter *e, Buffer *out) {
           : format(e, "o[u + i] = (%s)r[i]", memory_type(t));
   buffer_printf(
       out,
-      "%sint fold%s(void *const *p, const int64_t *n,\n"
-      "const double *c, int64_t begin, int64_t end, char *room) {\n"
-      "(void)c, (void)room;\n"
+      "%sint fold%s" TASK_PARAMETERS "(void)c, (void)room;\n"
       "%s *restrict const o = p[0];\nconst %s *const s = p[1];\n"
       "for (int64_t u = begin; u < end; u += %d) {\n"
       "const int count = end - u < %d ? (int)(end - u) : %d;\n"
@@ -475,8 +469,7 @@ bool emit_kernel(const Kernel *k, const Schedule *s,
   emit_transpose_functions(e, out);
   emit_append(out, &e->cpu->pack_functions);
   buffer_printf(out,
-                "%s%sint kernel%s(void *const *p, const int64_t *n,\n"
-                "const double *c, int64_t begin, int64_t end, char *room) {\n"
+                "%s%sint kernel%s" TASK_PARAMETERS
                 "(void)p, (void)n, (void)c, (void)room;\n",
                 *suffix ? "static " : "", kernel_attribute(k, s), suffix);
   emit_pointers(e, out);

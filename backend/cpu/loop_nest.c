@@ -2,6 +2,24 @@
 #include "backend/cpu/nest_choose.h"
 #include "backend/cpu/nest_writer.h"
 
+void emit_open_axis(Buffer *out, uint32_t axis, const char *begin,
+                    const char *end) {
+  buffer_printf(out, "for (int64_t i%u = %s; i%u < %s; i%u++) {\n", axis, begin,
+                axis, end, axis);
+}
+
+uint32_t emit_open_axes(Emitter *e, Buffer *out, const LoopNest *loop,
+                        uint32_t first, uint32_t last) {
+  for (uint32_t v = first; v < last; v++)
+    emit_open_axis(out, v, "0", emit_int(e, loop->extents[v]));
+  return first < last ? last - first : 0;
+}
+
+void emit_close(Buffer *out, uint32_t loops) {
+  while (loops--)
+    buffer_puts(out, "}\n");
+}
+
 void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at) {
   const LoopNest *loop = e->kernel->loops.at[at];
   const Nest *n = e->cpu->schedule->nests[at];

@@ -4,12 +4,6 @@
 
 #define format emit_format
 
-/* ---- positions of loops ---- */
-
-bool emit_vector_axis_is_outer(const Emitter *e) {
-  return e->vector_axis + 1 == e->loop->parallel_axes;
-}
-
 /* ---- reductions ---- */
 
 const OrderInfo *accumulator_order(const Accumulator *f) {
@@ -38,7 +32,10 @@ static Dtype accumulator_dtype(const Emitter *e, const Accumulator *f) {
                         : DT_I32;
 }
 
-static uint32_t add_output(Emitter *e, LoopOutput *r) {
+uint32_t emit_output_number(Emitter *e, LoopOutput *r) {
+  for (uint32_t j = 0; j < e->emitted->call.outputs.len; j++)
+    if (e->emitted->call.outputs.at[j] == r)
+      return j;
   VEC_PUSH(e->arena, e->emitted->call.outputs, r);
   return e->emitted->call.outputs.len - 1;
 }
@@ -100,9 +97,10 @@ void accumulator_set_addresses(Emitter *e, uint32_t loop, uint32_t at,
     e->cpu->out->is_arg_reduction = f->position != NULL;
   }
   if (r->global_index)
-    f->out_address = format(
-        e, "o%u + %s%s", add_output(e, r), emit_affine(e, r->global_index),
-        e->cpu->schedule->reduction_chunk ? " + share" : "");
+    f->out_address =
+        format(e, "o%u + %s%s", emit_output_number(e, r),
+               emit_affine(e, r->global_index),
+               e->cpu->schedule->reduction_chunk ? " + share" : "");
 }
 
 const char *accumulator_arg_function(Emitter *e, const Accumulator *f) {
@@ -192,7 +190,7 @@ static void emit_strided_store(Emitter *e, Buffer *out, const char *name,
 void emit_output_store(Emitter *e, Buffer *out, const Accumulator *f,
                        const char *x, bool full) {
   const char *name = dtype_info[f->output->dtype].name;
-  bool outer = emit_vector_axis_is_outer(e);
+  bool outer = e->vector_axis + 1 == e->loop->parallel_axes;
   const char *rest = full ? "W" : "rest";
   if (f->out_address) {
     int64_t step = f->output->global_index->coef[e->vector_axis];
@@ -222,7 +220,7 @@ void emit_output_store(Emitter *e, Buffer *out, const Accumulator *f,
     buffer_printf(out, "stp_%s(%s, %s, rest);\n", name, to, x);
 }
 
-static void emit_scalar_store(Emitter *e, Buffer *out, Dtype t, const char *to,
+static void emit_scalar_store(Buffer *out, Dtype t, const char *to,
                               const char *x) {
   if (!to)
     return;
@@ -230,7 +228,6 @@ static void emit_scalar_store(Emitter *e, Buffer *out, Dtype t, const char *to,
     buffer_printf(out, "put_%s(%s, %s);\n", dtype_info[t].name, to, x);
   else
     buffer_printf(out, "*(%s) = (%s)%s;\n", to, memory_type(t), x);
-  (void)e;
 }
 
 Dtype accumulator_stored_dtype(const Emitter *e, const Accumulator *f) {
@@ -254,6 +251,6 @@ void emit_scalar_output(Emitter *e, Buffer *out, const Accumulator *f,
     emit_combined_store(e, out, f, x);
     return;
   }
-  emit_scalar_store(e, out, accumulator_stored_dtype(e, f), f->out_address, x);
-  emit_scalar_store(e, out, f->output->dtype, f->local_address, x);
+  emit_scalar_store(out, accumulator_stored_dtype(e, f), f->out_address, x);
+  emit_scalar_store(out, f->output->dtype, f->local_address, x);
 }

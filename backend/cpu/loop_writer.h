@@ -28,8 +28,8 @@ typedef struct Accumulator { /* how an output is accumulated and stored */
 
 /* ---- loop_writer.c ---- */
 
-/* Returns true if vectors lie along the last parallel axis. */
-bool emit_vector_axis_is_outer(const Emitter *e);
+/* The number of an output of the kernel.  Adds it if it is new. */
+uint32_t emit_output_number(Emitter *e, LoopOutput *r);
 /* First index of an axis, and the index after the last. */
 const char *emit_axis_begin(Emitter *e, uint32_t v);
 const char *emit_axis_end(Emitter *e, uint32_t v);

@@ -121,7 +121,8 @@ void nest_enter(NestWriter *w, uint32_t depth, const NestState *from,
     emit_append(w->out, &w->tiles->after[depth]);
   if (is_guarded)
     buffer_puts(w->out, "}\n");
-  if (w->copy && w->copy->line_end && l->axis == w->copy->axis)
+  if (w->copy && w->copy->line_end && l->axis == w->copy->axis &&
+      inner == NO_LOOP)
     buffer_puts(w->out, w->copy->line_end);
 }
 
@@ -480,7 +481,7 @@ static void write_unrolled(NestWriter *w, uint32_t depth, const NestState *s) {
        is_whole = w->nest->spec->extents[l->axis] == l->count &&
                   nest_find(w->nest, l->axis, nest_piece(w->nest, depth) + 2) ==
                       NO_LOOP &&
-                  !loop_is_trimmed(w->nest->spec, l->axis),
+                  !w->copy && !loop_is_trimmed(w->nest->spec, l->axis),
        is_bound = is_tile && !is_whole && !r->is_full &&
                   !masks_lanes(w, l->axis) && w->clamped != depth;
   if (!is_bound)

@@ -260,7 +260,7 @@ static void store_arg_position(NestWriter *w, Buffer *out, const Accumulator *f,
   ArgReductionPart p = {f->class, f->id, f->wide_index,
                         at,       place, f->out_address};
   if (e->cpu->schedule->reduction_chunk)
-    emit_arg_row_partial(e, out, &p);
+    emit_arg_row_partial(out, &p);
   else
     emit_scalar_output(e, out, f, place);
 }

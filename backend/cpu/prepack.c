@@ -94,7 +94,7 @@ static void emit_pack_function(Emitter *e, const GemmTiling *t,
                 "(void)n, (void)c;\n",
                 prepacked_index,
                 memory_type(e->kernel->inputs.at[input]->dtype), input,
-                gemm_element_type(t->element_dtype));
+                memory_type(t->element_dtype));
   emit_append(&e->cpu->pack_functions, &e->function.head);
   emit_append(&e->cpu->pack_functions, &task_code);
   emit_append(&e->cpu->pack_functions, &body);
@@ -122,7 +122,7 @@ bool prepack_begin(Emitter *e, const GemmTiling *t, const Operand *o,
                         .offset = the_load(o->loop)->address->constant,
                         .prepack_pays = o->prepack_pays,
                         .packs_once = o->packs_once,
-                        .c_type = gemm_element_type(t->element_dtype)};
+                        .c_type = memory_type(t->element_dtype)};
   k.panel_columns = emit_int(e, columns);
   k.extent = emit_int(e, o->loop->extents[n_axis]);
   k.depth = emit_int(e, t->depth);
@@ -175,9 +175,7 @@ void emit_prepack_functions(Emitter *e, Buffer *out) {
     const PrepackedOperand *k = &kernel->prepacked.at[j];
     buffer_printf(
         out,
-        "int keep%u(void *const *p, const int64_t *n,\n"
-        "const double *c, int64_t begin, int64_t end, char *room) {\n"
-        "(void)room;\n%s *const to = p[%u];\n"
+        "int keep%u" TASK_PARAMETERS "(void)room;\n%s *const to = p[%u];\n"
         "for (int64_t u = begin; u < end; u++) {\n"
         "const int64_t n0 = u * %s, n1 = n0 + %s < %s ? n0 + %s : %s;\n"
         "copy%u(p[%u], n, c, to + n0 * %s, n0, n1, 0, %s);\n",

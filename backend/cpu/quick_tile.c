@@ -11,20 +11,12 @@ bool quick_tile_applies(const GemmTiling *t) {
   return t->mr > 1;
 }
 
-static bool has_offsets(const GemmTiling *t) {
-  return t->window && t->window->vectorize_channels;
-}
-
-static bool has_groups(const GemmTiling *t) {
-  return has_offsets(t) && t->window->padding.group_terms;
-}
-
 static bool has_border_tiles(const GemmTiling *t) {
-  return has_offsets(t) && t->window->padding.border_tile_count;
+  return gemm_is_along_channels(t) && t->window->padding.border_tile_count;
 }
 
 static bool has_narrow_tiles(const GemmTiling *t) {
-  return !has_offsets(t) && (t->last_panel_vectors || t->window);
+  return !gemm_is_along_channels(t) && (t->last_panel_vectors || t->window);
 }
 
 static bool has_partial_tiles(const GemmTiling *t) {
@@ -34,7 +26,7 @@ static bool has_partial_tiles(const GemmTiling *t) {
 static void emit_head(Emitter *e, const GemmTiling *t, const char *id,
                       Buffer *out) {
   const char *of = gemm_load_type(t);
-  char v = gemm_element_type(t->accumulator_dtype)[0];
+  char v = value_class(t->accumulator_dtype);
   buffer_printf(
       out,
       "static __attribute__((noinline)) %s void\n"
@@ -45,8 +37,8 @@ static void emit_head(Emitter *e, const GemmTiling *t, const char *id,
       "for (int i = 0; i < rows; i++)\n"
       "for (int j = 0; j < %u; j++)\ns[i][j] = (v%c){0};\n",
       t->element_dtype == DT_I32 ? "FUSED" : format(e, "ROLLED_%c", v), id, of,
-      has_offsets(t) ? "const int32_t *offsets" : "int64_t lda", of,
-      gemm_tile_sizes(t, true), gemm_element_type(t->accumulator_dtype),
+      gemm_is_along_channels(t) ? "const int32_t *offsets" : "int64_t lda", of,
+      gemm_tile_sizes(t, true), memory_type(t->accumulator_dtype),
       has_narrow_tiles(t) ? ", int vectors" : "",
       has_partial_tiles(t) ? ", int64_t columns" : "",
       has_border_tiles(t) ? ", const uint8_t *ends" : "", v, id, t->nr_vectors,
@@ -56,7 +48,7 @@ static void emit_head(Emitter *e, const GemmTiling *t, const char *id,
 /* Loads the vectors of b of a term.  Vectors that a narrow tile does not have
  * are zero. */
 static void emit_b_vectors(Emitter *e, const GemmTiling *t, Buffer *out) {
-  char v = gemm_element_type(t->element_dtype)[0];
+  char v = value_class(t->element_dtype);
   for (uint32_t j = 0; j < t->nr_vectors; j++) {
     buffer_printf(out, "v%c b%u = {0};\n", v, j);
     if (has_narrow_tiles(t) && j > 0)
@@ -75,13 +67,13 @@ static void emit_b_vectors(Emitter *e, const GemmTiling *t, Buffer *out) {
 /* One term of the rows low .. high - 1. */
 static void emit_term(Emitter *e, const GemmTiling *t, const char *low,
                       const char *high, Buffer *out) {
-  char v = gemm_element_type(t->element_dtype)[0];
-  bool by_rows = !has_offsets(t) && !gemm_rows_are_contiguous(t);
+  char v = value_class(t->element_dtype);
+  bool by_rows = !gemm_is_along_channels(t) && !gemm_rows_are_contiguous(t);
   emit_b_vectors(e, t, out);
   buffer_printf(out,
                 "for (int i = %s; i < %s; i++) {\n"
                 "const v%c x = %s[i%s] - (v%c){0};\n",
-                low, high, v, has_offsets(t) ? "p" : "a",
+                low, high, v, gemm_is_along_channels(t) ? "p" : "a",
                 by_rows ? " * lda" : "", v);
   for (uint32_t j = 0; j < t->nr_vectors; j++)
     if (t->element_dtype == DT_I32)
@@ -89,15 +81,15 @@ static void emit_term(Emitter *e, const GemmTiling *t, const char *low,
     else
       buffer_printf(out, "s[i][%u] = FUSE_%c(x, b%u, s[i][%u]);\n", j, v, j, j);
   buffer_printf(out, "}\n%sb += ldb;\n",
-                has_offsets(t) ? ""
-                : by_rows      ? "a++;\n"
-                               : "a += lda;\n");
+                gemm_is_along_channels(t) ? ""
+                : by_rows                 ? "a++;\n"
+                                          : "a += lda;\n");
 }
 
 static void emit_terms(Emitter *e, const GemmTiling *t, Buffer *out) {
-  if (!has_groups(t)) {
+  if (!gemm_groups_terms(t)) {
     buffer_puts(out, "for (int64_t k = 0; k < depth; k++) {\n");
-    if (has_offsets(t))
+    if (gemm_is_along_channels(t))
       buffer_printf(out, "const %s *const p = a + offsets[k];\n",
                     gemm_load_type(t));
     emit_term(e, t, "0", "rows", out);
@@ -121,7 +113,7 @@ static void emit_terms(Emitter *e, const GemmTiling *t, Buffer *out) {
 
 void emit_quick_tile(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                      Buffer *out) {
-  char v = gemm_element_type(t->accumulator_dtype)[0];
+  char v = value_class(t->accumulator_dtype);
   buffer_puts(out, "#ifdef QUICK\n");
   emit_head(e, t, gemm_suffix(e, loop_index), out);
   emit_terms(e, t, out);
@@ -150,8 +142,8 @@ void emit_quick_tile_call(Emitter *e, const GemmTiling *t, uint32_t loop_index,
     emit_ends(t, &t->window->padding.border_tiles[variant->border_tile - 1],
               out);
   buffer_printf(out, "rolled%s(a, %s, b, ldb, %s, c, ldc, more, %u", id,
-                has_offsets(t) ? "offsets" : "lda", gemm_tile_sizes(t, false),
-                variant->mr);
+                gemm_is_along_channels(t) ? "offsets" : "lda",
+                gemm_tile_sizes(t, false), variant->mr);
   if (has_narrow_tiles(t))
     buffer_printf(out, ", %u", variant->nr_vectors);
   if (has_partial_tiles(t))

@@ -51,6 +51,7 @@ static void print_gemm(Buffer *out, const Kernel *k, const Schedule *s,
   buffer_puts(out, "by gemm {");
   gemm_fields_print(out, k, s, loop);
   buffer_puts(out, "}");
+  gemm_packs_print(out, s, loop);
 }
 
 void schedule_print(Buffer *out, const Kernel *k, const Schedule *s) {
@@ -360,7 +361,7 @@ static const char *after_by_gemm(const ScheduleReader *r, uint32_t at) {
              : NULL;
 }
 
-/* Reads `{key=value …}`, or nothing. */
+/* Reads `{key=value …}`, or nothing, and then `pack …`. */
 static const char *read_gemm_fields(ScheduleReader *r, uint32_t at,
                                     const char *text, GemmFields *to) {
   const char *open = text + strspn(text, BLANKS);
@@ -370,14 +371,16 @@ static const char *read_gemm_fields(ScheduleReader *r, uint32_t at,
   if (*open == '{' && !open[len])
     return "{ has no }";
   const char *end = open + len + (len > 0);
-  if (end[strspn(end, BLANKS ";")])
-    return "expected `by gemm {key=value …}` and no other step";
   const char *error =
       len ? gemm_fields_read(r->kernel,
                              arena_strndup(r->kernel->arena, open + 1, len - 1),
                              to, &position)
           : NULL;
   r->token += error ? 1 + position : 0;
+  if (!error && (error = gemm_packs_read(r->kernel, end, to, &position)))
+    r->token += (uint32_t)(end - open) + position;
+  for (uint32_t j = 0; j < NEST_OPERAND_COUNT; j++)
+    to->packs[j].at += (uint32_t)(end - r->loops[at].steps);
   return error;
 }
 
@@ -394,6 +397,16 @@ static bool read_all_gemm_fields(ScheduleReader *r, GemmFields *fields,
   return found;
 }
 
+static const char *read_gemm(ScheduleReader *r, Schedule *s, uint32_t at) {
+  uint32_t position = 0;
+  if (!is_gemm(s, at))
+    return "this loop nest is no matrix product";
+  const char *error = gemm_fields_refusal(r->kernel, s, at);
+  error = error ? error : gemm_packs_apply(r->kernel, s, at, &position);
+  r->token += position;
+  return error;
+}
+
 static const char *read_nests(ScheduleReader *r, Schedule *s) {
   Kernel *k = r->kernel;
   const char *error = NULL;
@@ -405,8 +418,7 @@ static const char *read_nests(ScheduleReader *r, Schedule *s) {
                                  k->loops.len)
                   : NULL;
     else if (after_by_gemm(r, j))
-      error = is_gemm(s, j) ? gemm_fields_refusal(k, s, j)
-                            : "this loop nest is no matrix product";
+      error = read_gemm(r, s, j);
     else if (r->loops[j].steps && is_gemm(s, j))
       error = "this loop nest is a matrix product: write `by gemm` here, or "
               "steps for each";

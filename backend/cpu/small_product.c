@@ -11,7 +11,7 @@
 #include "support/arena.h"
 
 enum {
-  MAX_ROW_VECTORS = 4, /* vectors of a tile; the tables of small_product_max_mr
+  MAX_ROW_VECTORS = 4, /* vectors of a tile; the tables of max_tile_rows
                          have this length */
 };
 
@@ -65,7 +65,8 @@ static bool fits_shuffles(SmallProduct *p, const LoopNest *loop,
   return !lane_shuffle_refusal(&f);
 }
 
-uint32_t small_product_max_mr(uint32_t vectors, uint32_t bytes) {
+/* Rows of a tile of `vectors` vectors. */
+static uint32_t max_tile_rows(uint32_t vectors, uint32_t bytes) {
   static const uint8_t mr_of_32_registers[] = {12, 12, 8, 6},
                        mr_of_16_registers[] = {8, 4, 3, 2};
   return (bytes == 64
@@ -84,7 +85,7 @@ static bool fits_tiles(SmallProduct *p, uint32_t bytes, uint32_t width) {
       p->b.column_stride != 1 || p->b.span * (int64_t)bytes > MAX_B_BYTES ||
       4 * p->columns < width)
     return false;
-  int64_t max = small_product_max_mr((uint32_t)vectors, cpu_vector_bytes());
+  int64_t max = max_tile_rows((uint32_t)vectors, cpu_vector_bytes());
   p->members = 1;
   p->row_vectors = (uint32_t)vectors;
   p->mr = (uint32_t)ceil_div(p->rows, ceil_div(p->rows, max));
@@ -211,7 +212,7 @@ bool small_product_choose(Kernel *k, Schedule *s) {
     return false;
   if (p->symbolic) {
     p->row_vectors = k->small_product_vectors;
-    p->mr = small_product_max_mr(p->row_vectors, s->vector_bytes);
+    p->mr = max_tile_rows(p->row_vectors, s->vector_bytes);
   }
   move_axes(k, p);
   int64_t batch = k->loops.at[0]->extents[p->batch_axis],

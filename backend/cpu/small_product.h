@@ -34,8 +34,6 @@ bool small_product_choose(Kernel *k, Schedule *s);
  * maximal number of vectors of a row; 0: the kernel is no batch of matmuls. */
 uint32_t small_product_symbolic_sizes(const Kernel *k, uint32_t width,
                                       int64_t sizes[3]);
-/* Rows of a tile of `vectors` vectors. */
-uint32_t small_product_max_mr(uint32_t vectors, uint32_t vector_bytes);
 
 /* ---- small_product_nest.c ---- */
 

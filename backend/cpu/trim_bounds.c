@@ -159,10 +159,8 @@ void emit_loop_check(Emitter *e, Buffer *out, const LoopNest *check,
   emit_begin_loop(e, check, NO_AXIS, 0, NULL);
   emit_ops(e);
   emit_append(&e->function.head, &e->levels.code[0]);
-  buffer_puts(out, "{\n");
   emit_append(out, &e->levels.code[OUTER_LEVEL]);
   for (uint32_t j = 0; j < check->outputs.len; j++)
     buffer_printf(out, "%s |= %s;\n", flag,
                   emit_scalar(e, check->outputs.at[j].value_op));
-  buffer_puts(out, "}\n");
 }

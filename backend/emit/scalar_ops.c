@@ -342,8 +342,8 @@ const char *emit_select(Emitter *e, char class, bool is_vector, const char *c,
 }
 
 /* A comparison of vectors of a class, as a mask. */
-const char *emit_compare(Emitter *e, char class, bool is_vector,
-                         const char *condition) {
+static const char *emit_compare(Emitter *e, char class, bool is_vector,
+                                const char *condition) {
   return is_vector ? format(e, "test_%c(%s)", class, condition) : condition;
 }
 

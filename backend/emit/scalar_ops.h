@@ -52,8 +52,5 @@ const char *emit_template(Emitter *e, const char *template, char class,
                           const char *const *args);
 const char *emit_map(Emitter *e, PrimId op, char class, bool is_vector,
                      const char *const *args);
-/* A comparison of vectors of a class, as a mask. */
-const char *emit_compare(Emitter *e, char class, bool is_vector,
-                         const char *text);
 
 #endif

@@ -122,15 +122,55 @@ def change_steps(steps, has_sums):
                          tile.group(1) + str(random.choice(SIZES)), 1)
 
 
+def change_packs(steps):
+    """Changes how an operand is packed: tails, blocks of terms, unrolled
+    vectors, and whether vectors are transposed."""
+    panels = re.match(r"tile (i\d+) (\d+) peel; tile \1\.1 (\d+); "
+                      r"order \1\.2, (i\d+), \1\.1, \1; lanes", steps)
+    transposed = re.match(r"tile (i\d+) (\d+); tile \1\.1 (\d+); tile (i\d+) ",
+                          steps)
+    if panels and random.random() < 0.5:
+        a, width, vectors, k = panels.groups()
+        steps = (f"tile {a} {width}; tile {a}.1 {vectors}; tile {k} {width}; "
+                 f"order {a}.2, {a}.1, {k}.1, {a}, {k}; unroll {a}; "
+                 f"lanes {k}; transpose {a}")
+    elif transposed and random.random() < 0.5:
+        a, width, vectors, k = transposed.groups()
+        steps = (f"tile {a} {width} peel; tile {a}.1 {vectors}; "
+                 f"order {a}.2, {k}, {a}.1, {a}; lanes {a}")
+    tails = ["", " less", " peel", " if"]
+    steps = re.sub(" peel", lambda _: random.choice(tails), steps)
+    lanes = re.search(r"lanes (i\d+)", steps).group(1)
+    if "transpose" not in steps and random.random() < 0.5:
+        more = f"tile {lanes}.1 {random.choice([1, 2, 3])}"
+        steps = steps.replace("lanes", more + random.choice(tails) + random.choice(
+            ["; lanes", f"; unroll {lanes}.1; lanes"]))
+    if random.random() < 0.3:
+        steps = f"tile i2 {random.choice([5, 8, 32])}; " + steps
+    return steps
+
+
+keeps = True
 has_sums = False
 for line in sys.stdin:
     if line.startswith("(*"):
         has_sums = bool(re.search(r"\b(sum|softmax)\b", line))
+    # Steps that pack operands are those of the chosen tile.
+    if line.startswith("     pack "):
+        if keeps and random.random() < 0.7:
+            line = re.sub(r"\{(.*)\}", lambda x: "{" + change_packs(x[1]) + "}",
+                          line)
+        if keeps:
+            sys.stdout.write(line)
+        continue
+    chosen = line
     found = re.match(r"(  1: )((?:tile|flatten|order).*(?:blocks|threads).*)",
                      line)
     if found:
         line = found.group(1) + change_steps(found.group(2), has_sums) + "\n"
     # A second pass depends on the first one.
-    if not re.match(r"  [2-9]:", line):
+    is_second = re.match(r"  [2-9]:", line)
+    if not is_second:
         line = re.sub(r"by (\w+) \{(.*)\}", change, line)
         sys.stdout.write(line)
+    keeps = line == chosen and not is_second
