@@ -1,5 +1,6 @@
 /* Sorts elements without their indices: short lines by a sorting network,
- * others by radix, least significant digit first.  Keys are unsigned integers as wide as the elements and in their order.
+ * others by radix, least significant digit first.  Keys are unsigned integers
+ * as wide as the elements and in their order.
  *
  * The order is ascending, with NaN last and -0 equal to 0.  Equal elements
  * keep their order.  NaNs share one key, and so do zeros; if there is a NaN or
