@@ -5,12 +5,20 @@
  * The order is ascending, with NaN last and -0 equal to 0.  Equal elements
  * keep their order.  NaNs share one key, and so do zeros; if there is a NaN or
  * a -0, they are restored after the sort. */
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/library_ops.h"
-
 #include "machine/limits/cpu.h"
 #include "runtime/thread_pool.h"
 
 #include <string.h>
+
+#if defined __x86_64__
+#define AVX2 __attribute__((target("avx2")))
+#define HAS_AVX2 __builtin_cpu_supports("avx2")
+#else
+#define AVX2
+#define HAS_AVX2 false
+#endif
 
 enum {
   DIGIT_BITS = 8, /* bits of a digit */
