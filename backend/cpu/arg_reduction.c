@@ -1,9 +1,43 @@
-/* Argmax and argmin of long rows, split into chunks for all threads.
+/* Argmax and argmin of rows in memory, and of long rows, split into chunks for
+ * all threads.
  *
  * Each chunk stores its position and, behind the positions of all chunks, its
  * value in eight bytes.  Chunks are combined in order: the first of equal
  * elements wins, and NaN is larger than any number. */
-#include "backend/cpu/cpu_emitter.h"
+#include "backend/cpu/loop_writer.h"
+
+#define format emit_format
+
+/* ---- rows in memory ---- */
+
+static bool has_search(Dtype t) {
+  return t == DT_U8 || t == DT_I8 || t == DT_I32 || t == DT_I64 ||
+         t == DT_F16 || t == DT_BF16 || t == DT_F32 || t == DT_F64;
+}
+
+const char *emit_arg_search_row(Emitter *e, const Accumulator *f) {
+  const LoopNest *loop = e->loop;
+  const KernelOp *s = &loop->ops.at[f->output->value_op];
+  uint32_t v = loop->spatial_axes;
+  if (!f->position || s->kind != KOP_LOAD || s->checked_index_count ||
+      e->width == 1 || loop->axis_count != v + 1 || e->vector_axis != v ||
+      loop_is_trimmed(loop, v) || loop->floor_div_count ||
+      s->address->coef[v] != 1 || !has_search(s->dtype) ||
+      loop_extent_hint(loop, v) < MIN_SEARCHED_ROW)
+    return NULL;
+  AffineExpr *q = affine_copy(e->arena, s->address);
+  q->coef[v] = 0;
+  return format(e, "p%u + %s", s->input, emit_affine(e, q));
+}
+
+const char *emit_arg_search(Emitter *e, const Accumulator *f, const char *row) {
+  const KernelOp *s = &e->loop->ops.at[f->output->value_op];
+  return format(e, "first_%s_%s(%s + start, end - start) + start",
+                accumulator_order(f)->accumulate, dtype_info[s->dtype].name,
+                row);
+}
+
+/* ---- chunks ---- */
 
 static void emit_bits_union(Buffer *out, char class, const char *names) {
   buffer_printf(out, "union { %s x; int64_t bits; } %s = {.bits = 0};\n",
@@ -14,13 +48,19 @@ void emit_arg_row_partial(Buffer *out, const ArgReductionPart *p) {
   char index_class = p->wide_index ? 'l' : 'i';
   buffer_printf(out, "{ const int64_t r = %s;\n", p->best_index);
   emit_bits_union(out, p->class, "value");
-  buffer_printf(out,
-                "for (int l = 0; l < W; l++)\n"
-                "if (lane_%c(at%u%s, l) == r)\n"
-                "value.x = lane_%c(acc%u%s, l);\n"
-                "*(%s) = r;\n*(%s + values) = value.bits; }\n",
-                index_class, p->accumulator_id, p->accumulator_index, p->class,
-                p->accumulator_id, p->accumulator_index, p->address,
+  if (p->row && dtype_is_narrow_float(p->dtype))
+    buffer_printf(out, "value.x = get_%s(%s + r);\n", dtype_info[p->dtype].name,
+                  p->row);
+  else if (p->row)
+    buffer_printf(out, "value.x = *(%s + r);\n", p->row);
+  else
+    buffer_printf(out,
+                  "for (int l = 0; l < W; l++)\n"
+                  "if (lane_%c(at%u%s, l) == r)\n"
+                  "value.x = lane_%c(acc%u%s, l);\n",
+                  index_class, p->accumulator_id, p->accumulator_index,
+                  p->class, p->accumulator_id, p->accumulator_index);
+  buffer_printf(out, "*(%s) = r;\n*(%s + values) = value.bits; }\n", p->address,
                 p->address);
 }
 

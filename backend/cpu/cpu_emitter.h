@@ -80,6 +80,9 @@ typedef struct ArgReductionPart {
   const char *accumulator_index; /* subscript of the accumulator among several
                                     rows: "" or "[0]" */
   const char *best_index, *address;
+  const char *row; /* the address of the row that was searched; NULL: the value
+                      is in an accumulator */
+  Dtype dtype;     /* of the row */
 } ArgReductionPart;
 void emit_arg_row_partial(Buffer *out, const ArgReductionPart *p);
 /* Stores the values and positions of each lane of a block of columns.  `stride`

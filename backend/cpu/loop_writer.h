@@ -62,6 +62,14 @@ const char *accumulator_arg_function(Emitter *e, const Accumulator *f);
 void emit_scalar_output(Emitter *e, Buffer *out, const Accumulator *f,
                         const char *x);
 
+/* ---- arg_reduction.c ---- */
+
+/* The address of the row that an argmax or argmin reads, if its elements are
+ * contiguous and nothing is computed of them; otherwise NULL. */
+const char *emit_arg_search_row(Emitter *e, const Accumulator *f);
+/* The position in the row, from start to end - 1. */
+const char *emit_arg_search(Emitter *e, const Accumulator *f, const char *row);
+
 /* ---- unroll_and_jam.c ---- */
 
 /* Open and close a block of code that runs once for all jammed iterations. */

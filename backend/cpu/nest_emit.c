@@ -567,7 +567,8 @@ static void write_sums(NestWriter *w, uint32_t depth, const NestState *from) {
                   "(void)start, (void)end;\n",
                   s.axes[w->e->vector_axis].begin,
                   s.axes[w->e->vector_axis].end);
-  nest_declare_sums(w);
+  if (!w->searched)
+    nest_declare_sums(w);
   if (loop_has_states(w->nest->spec)) {
     s.code = NEST_STATES;
     buffer_puts(w->out, "{\n");
@@ -578,10 +579,12 @@ static void write_sums(NestWriter *w, uint32_t depth, const NestState *from) {
   bool is_guarded = w->guard && w->guard_depth == NO_LOOP;
   if (is_guarded)
     buffer_printf(w->out, "if (%s) {\n", w->guard);
-  nest_write_loops(w, depth, &s);
+  if (!w->searched)
+    nest_write_loops(w, depth, &s);
   if (is_guarded)
     buffer_puts(w->out, "}\n");
-  nest_join_parts(w);
+  if (!w->searched)
+    nest_join_parts(w);
   emit_append(w->out, &w->partials);
   s.code = NEST_RESULTS;
   nest_write_loops(w, depth, &s);
@@ -1021,8 +1024,11 @@ static void emit_partials(NestWriter *w) {
   Emitter *e = w->e;
   for (uint32_t j = 0; j < w->count; j++) {
     const Accumulator *f = &w->outputs[j];
-    ArgReductionPart p = {f->class, f->id, f->wide_index,
-                          "",       NULL,  f->out_address};
+    ArgReductionPart p = {.class = f->class,
+                          .accumulator_id = f->id,
+                          .wide_index = f->wide_index,
+                          .accumulator_index = "",
+                          .address = f->out_address};
     if (f->position && e->cpu->schedule->reduction_chunk &&
         e->vector_axis < e->loop->spatial_axes)
       emit_arg_column_partials(e, &w->partials, &p,
@@ -1122,6 +1128,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   if (e->emitted->lowered && !e->emitted->lowered[at])
     e->emitted->lowered[at] = emit_lowered_text(e, n);
   set_guard(w);
+  nest_set_searched(w);
   emit_body(w);
   if (!separate) {
     emit_results(w);

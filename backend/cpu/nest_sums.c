@@ -104,6 +104,16 @@ void nest_declare_sums(NestWriter *w) {
 
 /* ---- terms ---- */
 
+void nest_set_searched(NestWriter *w) {
+  const Emitter *e = w->e;
+  if (w->sums_depth < w->nest->loop_count && w->count == 1 &&
+      w->row_count == 1 && is_horizontal(w) && !w->precomputed &&
+      w->clamped == NO_LOOP && w->shuffled == NO_LOOP &&
+      w->nest->stream.row_axis == NO_LOOP && !e->transpose.loads.len &&
+      !loop_has_states(e->loop))
+    w->searched = emit_arg_search_row(w->e, &w->outputs[0]);
+}
+
 /* Returns true if the row is so long that most vectors have no better element.
  * In shorter rows, the branch is mispredicted too often. */
 static bool skips_worse_vectors(const NestWriter *w, const Accumulator *f) {
@@ -254,11 +264,18 @@ static const char *upper_half(Emitter *e, uint32_t half_width) {
 static void store_arg_position(NestWriter *w, Buffer *out, const Accumulator *f,
                                const char *at) {
   Emitter *e = w->e;
-  const char *place =
-      format(e, "%s_lane(acc%u%s, at%u%s)", accumulator_arg_function(e, f),
-             f->id, at, f->id, at);
-  ArgReductionPart p = {f->class, f->id, f->wide_index,
-                        at,       place, f->out_address};
+  const char *place = w->searched ? emit_arg_search(e, f, w->searched)
+                                  : format(e, "%s_lane(acc%u%s, at%u%s)",
+                                           accumulator_arg_function(e, f),
+                                           f->id, at, f->id, at);
+  ArgReductionPart p = {.class = f->class,
+                        .accumulator_id = f->id,
+                        .wide_index = f->wide_index,
+                        .accumulator_index = at,
+                        .best_index = place,
+                        .address = f->out_address,
+                        .row = w->searched,
+                        .dtype = e->loop->ops.at[f->output->value_op].dtype};
   if (e->cpu->schedule->reduction_chunk)
     emit_arg_row_partial(out, &p);
   else

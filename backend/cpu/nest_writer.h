@@ -83,6 +83,8 @@ typedef struct NestWriter {
   uint32_t clamped;    /* the unrolled loop whose last iteration is repeated */
   NestCode codes[NEST_CODE_COUNT];
   Buffer partials;      /* chunks of argmax and argmin */
+  const char *searched; /* the row of an argmax or argmin that a function
+                           searches; NULL: there is none */
   bool is_maskable;     /* all loads of the body may mask all lanes */
   const char *guard;    /* without it, no term counts; NULL: there is none */
   uint32_t guard_depth; /* of the loop in which it is invariant */
@@ -175,6 +177,8 @@ void nest_declare_sums(NestWriter *w);
 void nest_flush_run(NestWriter *w);
 /* Joins the parts of each sum, unless runs did. */
 void nest_join_parts(NestWriter *w);
+/* Sets `searched`, after the operations are placed. */
+void nest_set_searched(NestWriter *w);
 /* The code that adds a vector of terms, and the code that stores the sum. */
 void nest_accumulate(NestWriter *w, Buffer *out, const Accumulator *f,
                      bool is_masked);

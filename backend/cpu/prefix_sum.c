@@ -6,9 +6,14 @@
  * the number of threads.  The first pass computes the sums of the blocks.  The
  * second pass starts each block from the sum of the blocks before it.  If the
  * elements of a line are strided, neighbouring lines are computed together. */
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/half_float.h"
 #include "backend/cpu/library_ops.h"
 #include "machine/limits/cpu.h"
+
+#if defined __x86_64__
+#include <immintrin.h>
+#endif
 
 enum {
   INTERLEAVED_LINES =
@@ -24,6 +29,32 @@ typedef struct PrefixSum {
 
 #define PER_TYPE_CODE "backend/cpu/prefix_sum.def"
 #include "backend/cpu/element_types.def"
+
+/* f16 on processors that convert it. */
+#if defined __x86_64__
+#define HAS_F16C __builtin_cpu_supports("f16c")
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("f16c"))), \
+                             apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("f16c")
+#endif
+#define ELEMENT uint16_t
+#define ACCUMULATOR float
+#define TO_ACCUMULATOR(x) _cvtsh_ss(x)
+#define FROM_ACCUMULATOR(x) _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT)
+#define FOR_TYPE(x) f16c_##x
+#include "backend/cpu/prefix_sum.def"
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#else
+#define HAS_F16C false
+#define f16c_cumsum f16_cumsum
+#endif
 
 bool library_op_cumsum(LibraryOp *r) {
   const AxisLines *l = &r->lines;
@@ -47,7 +78,8 @@ bool library_op_cumsum(LibraryOp *r) {
   case DT_I64:
     return i64_cumsum(r, &s);
   case DT_F16:
-    return f16_cumsum(r, &s);
+    return HAS_F16C && cpu_vector_bytes() > 16 ? f16c_cumsum(r, &s)
+                                               : f16_cumsum(r, &s);
   case DT_BF16:
     return bf16_cumsum(r, &s);
   case DT_F8_E4M3:

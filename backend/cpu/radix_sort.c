@@ -1,20 +1,31 @@
-/* Radix sort of elements without their indices, least significant digit first.
- * Keys are unsigned integers as wide as the elements and in their order.
+/* Sorts elements without their indices: short lines by a sorting network,
+ * others by radix, least significant digit first.  Keys are unsigned integers
+ * as wide as the elements and in their order.
  *
  * The order is ascending, with NaN last and -0 equal to 0.  Equal elements
  * keep their order.  NaNs share one key, and so do zeros; if there is a NaN or
  * a -0, they are restored after the sort. */
+#include "backend/cpu/cpu.h"
 #include "backend/cpu/library_ops.h"
-
 #include "machine/limits/cpu.h"
 #include "runtime/thread_pool.h"
 
 #include <string.h>
 
+#if defined __x86_64__
+#define AVX2 __attribute__((target("avx2")))
+#define HAS_AVX2 __builtin_cpu_supports("avx2")
+#else
+#define AVX2
+#define HAS_AVX2 false
+#endif
+
 enum {
   DIGIT_BITS = 8, /* bits of a digit */
   BUCKETS = 1 << DIGIT_BITS,
   LONG_DIGIT_BITS = 11, /* of wide keys that all threads sort: fewer passes */
+  NETWORK_LINES = 16,   /* short lines that are sorted at once */
+  MAX_NETWORK_SIZE = MAX_NETWORK_SORT * 12, /* exceeds that of any network */
 };
 
 /* digits that one pass over the keys of a line counts */
@@ -42,6 +53,25 @@ typedef struct LineSort {
   const void *from;
   void *to;
 } LineSort;
+
+/* Comparisons that sort a line of any keys. */
+typedef struct SortingNetwork {
+  uint32_t count;
+  uint8_t low[MAX_NETWORK_SIZE], high[MAX_NETWORK_SIZE];
+} SortingNetwork;
+
+/* Batcher's merge exchange: sorted runs of `run` keys become longer. */
+static void make_network(SortingNetwork *s, uint32_t n) {
+  s->count = 0;
+  for (uint32_t run = 1; run < n; run *= 2)
+    for (uint32_t step = run; step; step /= 2)
+      for (uint32_t j = step % run; j + step < n; j += 2 * step)
+        for (uint32_t i = j; i < j + step && i + step < n; i++)
+          if (i / (2 * run) == (i + step) / (2 * run)) {
+            s->low[s->count] = (uint8_t)i;
+            s->high[s->count++] = (uint8_t)(i + step);
+          }
+}
 
 static int64_t part_begin(const ParallelSort *h, int64_t part) {
   return h->n / SORT_PARTS * part +
