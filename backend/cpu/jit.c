@@ -13,6 +13,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/toolchain.h"
 #include "machine/limits/cpu.h"
+#include "runtime/temp_dir.h"
 #include "runtime/thread_pool.h"
 #include "runtime/warn_once.h"
 #include "support/clock.h"
@@ -511,7 +512,8 @@ static void unlock(void) {
   pthread_mutex_unlock(&jit_objects.lock);
 }
 
-/* Waits until a compiler ends, at most JIT_POLL_MS. */
+/* Waits until a compiler ends, at most JIT_POLL_MS.  A core without a compiler
+ * removes the folders of killed processes meanwhile. */
 static void poll_processes(void) {
   struct pollfd fds[2 * MAX_POOL_THREADS];
   nfds_t count = 0;
@@ -520,7 +522,10 @@ static void poll_processes(void) {
     if (r->state == JIT_RUNNING && count < ARRAY_LEN(fds))
       fds[count++] = (struct pollfd){.fd = compile_process_exit_fd(r->process),
                                      .events = POLLIN};
+  bool has_free_core = running_count() < thread_pool_size();
   unlock();
+  if (has_free_core)
+    temp_dir_sweep();
   poll(fds, count, JIT_POLL_MS);
 }
 
