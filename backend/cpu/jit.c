@@ -60,7 +60,8 @@ struct JitObject {
   CompileProcess *process; /* if RUNNING */
   JitObject *batch_next;   /* RUNNING, BATCHED: of the same process */
   bool may_join;           /* a batch; false if one with it failed */
-  bool is_batched;         /* the object is that of a batch */
+  CompileLibraries libraries;
+  bool is_batched; /* the object is that of a batch */
   double
       seconds; /* RUNNING: start time; afterwards the time of the compilation */
   JitObject *bucket_next;           /* next in its bucket */
@@ -311,7 +312,7 @@ static void start_process(JitObject *o, const char **reason) {
     dissolve_batch(o, true);
   bool is_batch = o->batch_next != NULL;
   o->process = compile_process_start(
-      toolchain(), o->level, is_batch ? text.text : o->source,
+      toolchain(), o->level, o->libraries, is_batch ? text.text : o->source,
       is_batch ? text.len : o->source_len, reason);
   buffer_free(&text);
 }
@@ -350,12 +351,14 @@ static bool load_compiled(JitObject *o, const CompileProcess *process) {
 }
 
 /* The process of an object has ended, and those that it compiled are loaded.
- * If a batch fails, each of its objects is compiled alone. */
-static void end_compile(JitObject *o, bool succeeded, const char *reason) {
-  bool failed_batch = !succeeded && o->batch_next;
+ * If a batch fails, each of its objects is compiled alone.  again: compiles
+ * this object again if it failed. */
+static void end_compile(JitObject *o, bool succeeded, bool again,
+                        const char *reason) {
+  again = !succeeded && (again || o->batch_next);
   jit_objects.running[o->level]--;
   dissolve_batch(o, true);
-  if (!succeeded && !failed_batch)
+  if (!succeeded && !again)
     fail_object(o, reason);
   compile_process_free(o->process);
   o->process = NULL;
@@ -363,7 +366,7 @@ static void end_compile(JitObject *o, bool succeeded, const char *reason) {
   o->seconds = now - o->seconds;
   if (o->level == COMPILE_QUICK)
     jit_objects.quick_end = now;
-  if (failed_batch) {
+  if (again) {
     o->state = JIT_WAITING;
     o->may_join = false;
   } else {
@@ -386,17 +389,21 @@ static void load_batch(JitObject *first) {
   }
 }
 
+/* An object that cannot be loaded is linked with libraries. */
 static void collect_compile(JitObject *o) {
   char reason[300];
-  bool succeeded = compile_process_wait(o->process, reason, sizeof reason);
+  bool again = false,
+       succeeded = compile_process_wait(o->process, reason, sizeof reason);
   if (succeeded && !(succeeded = load_compiled(o, o->process))) {
     const char *error = dlerror();
     snprintf(reason, sizeof reason, "cannot load it: %.200s",
              error ? error : "cannot read it");
+    again = o->libraries == WITHOUT_LIBRARIES;
+    o->libraries = WITH_LIBRARIES;
   }
   if (succeeded)
     load_batch(o);
-  end_compile(o, succeeded, reason);
+  end_compile(o, succeeded, again, reason);
 }
 
 /* Quick compilations do not wait for the others.  An object whose quick one
@@ -436,7 +443,7 @@ static void time_out_compile(JitObject *o) {
       o->optimized->state = JIT_FAILED;
     o->optimized = NULL;
   }
-  end_compile(o, false, reason);
+  end_compile(o, false, false, reason);
 }
 
 /* An object whose process has ended, or takes too long; or NULL. */
