@@ -213,11 +213,47 @@ static bool load_file(JitObject *o, int file) {
   return dl_load(o, name);
 }
 
+/* The artifact of an object in a batch, except the first one: it refers to the
+ * artifact of the first object, which contains the kernels of all. */
+typedef struct BatchReference {
+  char magic[8];
+  ArtifactKey first;
+} BatchReference;
+
+static const char reference_magic[8] = "axnbatch";
+
+static bool read_reference(const Artifact *found, BatchReference *out) {
+  return found->size == sizeof *out &&
+         pread(found->fd, out, sizeof *out, 0) == (ssize_t)sizeof *out &&
+         memcmp(out->magic, reference_magic, sizeof reference_magic) == 0;
+}
+
+static bool store_reference(const JitObject *o, const JitObject *first) {
+  BatchReference r = {.first = first->key};
+  memcpy(r.magic, reference_magic, sizeof reference_magic);
+  return artifact_store(&artifact_kind, o->key, &r, sizeof r);
+}
+
+/* The first object may have been compiled again since, without the others. */
+static bool load_referenced(JitObject *o, const BatchReference *r) {
+  Artifact found;
+  if (!artifact_lookup(&artifact_kind, r->first, &found))
+    return false;
+  o->is_batched = true;
+  bool succeeded = load_file(o, found.fd) && check_kernel(o);
+  o->is_batched = false;
+  artifact_close(&found);
+  return succeeded;
+}
+
 static bool load_artifact(JitObject *o) {
   Artifact found;
+  BatchReference r;
   if (!artifact_lookup(&artifact_kind, o->key, &found))
     return false;
-  bool succeeded = load_file(o, found.fd) && check_kernel(o);
+  bool succeeded = read_reference(&found, &r)
+                       ? load_referenced(o, &r)
+                       : load_file(o, found.fd) && check_kernel(o);
   artifact_close(&found);
   if (!succeeded && access("/proc/self/fd", X_OK) == 0)
     artifact_delete(&found);
@@ -374,11 +410,17 @@ static void end_compile(JitObject *o, bool succeeded, bool again,
   }
 }
 
+static bool load_member(JitObject *o, const JitObject *first) {
+  bool loaded = dl_load(o, compile_process_object_path(first->process));
+  bool stored = (!loaded || check_kernel(o)) && store_reference(o, first);
+  return o->dl_handle || (stored && load_artifact(o));
+}
+
 /* Finishes the other objects of a batch.  Those that cannot be loaded remain in
  * it. */
 static void load_batch(JitObject *first) {
   for (JitObject **at = &first->batch_next, *o; (o = *at);) {
-    if (!load_compiled(o, first->process)) {
+    if (!load_member(o, first)) {
       at = &o->batch_next;
       continue;
     }
