@@ -125,8 +125,8 @@ static bool compiler_version_line(const Toolchain *tools,
 static bool try_compile(const Toolchain *tools, char *why, size_t size) {
   static const char text[] = "int axon_doctor(void) { return 1; }\n";
   const char *reason = NULL;
-  CompileProcess *job = compile_process_start(tools, COMPILE_OPTIMIZED, text,
-                                              sizeof text - 1, &reason);
+  CompileProcess *job = compile_process_start(
+      tools, COMPILE_OPTIMIZED, WITH_LIBRARIES, text, sizeof text - 1, &reason);
   if (!job) {
     snprintf(why, size, "%s", reason);
     return false;

@@ -12,7 +12,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -78,11 +79,7 @@ static void sweep_entry(int base, const char *name) {
   close(dir_fd);
 }
 
-/* Runs once per process, while a compiler starts, which takes longer. */
-static void sweep_abandoned(int base) {
-  static atomic_flag done = ATOMIC_FLAG_INIT;
-  if (atomic_flag_test_and_set(&done))
-    return;
+static void sweep_folder(int base) {
   int list_fd = openat(base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *list = list_fd < 0 ? NULL : fdopendir(list_fd);
   if (!list && list_fd >= 0)
@@ -93,6 +90,38 @@ static void sweep_abandoned(int base) {
       sweep_entry(base, entry->d_name);
   if (list)
     closedir(list);
+}
+
+/* The folder of the first temporary directory, which is swept once. */
+static struct {
+  pthread_mutex_t lock;
+  char path[TEMP_DIR_PATH_BYTES];
+  bool is_known, is_swept;
+} swept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void remember_folder(const char *base) {
+  pthread_mutex_lock(&swept.lock);
+  if (!swept.is_known)
+    swept.is_known = snprintf(swept.path, sizeof swept.path, "%s", base) <
+                     (int)sizeof swept.path;
+  pthread_mutex_unlock(&swept.lock);
+}
+
+void temp_dir_sweep(void) {
+  TrustFailure ignored;
+  pthread_mutex_lock(&swept.lock);
+  bool is_first = swept.is_known && !swept.is_swept;
+  swept.is_swept |= is_first;
+  pthread_mutex_unlock(&swept.lock);
+  int base = is_first ? trusted_dir_open(swept.path, false, &ignored) : -1;
+  if (base < 0)
+    return;
+  sweep_folder(base);
+  close(base);
+}
+
+__attribute__((destructor)) static void sweep_at_exit(void) {
+  temp_dir_sweep();
 }
 
 /* ---- one directory ---- */
@@ -126,7 +155,7 @@ bool temp_dir_create(TempDir *out, const char *base, const char *kind,
     return false;
   bool good = create_in(out, base, kind);
   if (good)
-    sweep_abandoned(dir_fd);
+    remember_folder(base);
   else
     failure->reason = strerror(errno);
   close(dir_fd);

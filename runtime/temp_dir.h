@@ -2,7 +2,7 @@
  *
  * A folder is named `axon-KIND-XXXXXX` and lies in a trusted folder
  * (runtime/trusted_dir.h).  It is locked while in use.  The folder of a killed
- * process is not locked; the next creator of a folder there removes it. */
+ * process is not locked; another process that creates one there removes it. */
 #ifndef AXON_TEMP_DIR_H
 #define AXON_TEMP_DIR_H
 
@@ -22,6 +22,11 @@ bool temp_dir_create(TempDir *out, const char *base, const char *kind,
                      bool persistent, TrustFailure *why);
 /* Removes the folder and its files. */
 void temp_dir_remove(TempDir *dir);
+/* Removes the folders of killed processes beside the first one that this
+ * process created.  It reads all names there, which takes long in a large
+ * folder.  So call it while there is nothing else to do.  Only the first call
+ * has an effect; the end of the process calls it. */
+void temp_dir_sweep(void);
 /* Keeps the folder for another process that got it by fork. */
 void temp_dir_disown(TempDir *dir);
 

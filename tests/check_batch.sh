@@ -61,9 +61,17 @@ for name in batched fails killed slow; do
   cmp "$work/alone.out" "$work/$name.out" || fail "$name: the bits differ"
   [ "$(largest "$name")" -ge 3 ] || fail "$name: no batch"
 done
-# The object of a batch is an artifact of each of its kernels.
+# The object of a batch is stored once, for all of its kernels.
+objects() { find "$work/cache-batched" -name '*.so' -size "$1"; }
+[ "$(objects +2 | wc -l)" -le "$(wc -l <"$work/batched.log")" ] ||
+  fail 'the object of a batch is stored several times'
 rm "$work/batched.log.quick"
 run batched AXON_OPTIMIZE=later
 cmp "$work/alone.out" "$work/batched.out" || fail 'artifacts: the bits differ'
 [ ! -e "$work/batched.log.quick" ] || fail 'an artifact of a batch is missing'
+# If it is removed, its kernels are compiled again.
+objects +2 | xargs rm
+run batched AXON_OPTIMIZE=later
+cmp "$work/alone.out" "$work/batched.out" || fail 'removed: the bits differ'
+[ -e "$work/batched.log.quick" ] || fail 'a removed object was used'
 exit "$bad"

@@ -53,12 +53,12 @@ do save "gradient.npy"
 do save "attention_gradient.npy"
      (grad (fn q => sum (square (attention ~causal:true q q q))) q)
 END
-cat >"$work/cc" <<'END'
+cat >"$work/gcc" <<'END'
 #!/bin/bash
 cc "$@" || { echo "$*" >>"$LOG"; exit 1; }
 END
-chmod +x "$work/cc"
-export LOG="$work/failed" AXON_CC="$work/cc"
+chmod +x "$work/gcc"
+export LOG="$work/failed" AXON_CC="$work/gcc"
 results() { # results FOLDER WHEN: the results in a folder of their own
   mkdir "$work/$1"
   (cd "$work/$1" && AXON_OPTIMIZE=$2 XDG_CACHE_HOME="$work/cache-$1" \
@@ -74,7 +74,7 @@ diff -r "$work/quick" "$work/optimized" || fail 'the bits differ'
 [ ! -e "$work/failed" ] || fail "the compiler failed: $(cat "$work/failed")"
 # Compilations that delay the program come before those of hot kernels, which
 # their quick objects serve meanwhile.  The program runs until the latter begin.
-cat >"$work/cc" <<'END'
+cat >"$work/gcc" <<'END'
 #!/bin/bash
 case " $* " in
 *' -Og '*) echo quick >>"$LOG"; sleep 0.3 ;;
@@ -82,7 +82,7 @@ case " $* " in
 esac
 exec cc "$@"
 END
-chmod +x "$work/cc"
+chmod +x "$work/gcc"
 cat >"$work/b.axn" <<'END'
 val m : f32[1000, 1000] = normal (key 1) [1000, 1000]
 fun rows m = transpose (nn.softmax m)
@@ -91,7 +91,7 @@ END
 for _ in {1..200}; do
   echo 'do print (sum (sin (rows (a @ a)) @ rows m + sum ~axis:0 (rows a)))'
 done >>"$work/b.axn"
-LOG="$work/log" AXON_CC="$work/cc" XDG_CACHE_HOME="$work/cache-order" \
+LOG="$work/log" AXON_CC="$work/gcc" XDG_CACHE_HOME="$work/cache-order" \
   timeout "$limit" "$AXON" run -q "$work/b.axn" >/dev/null &
 until grep -qs hot "$work/log" || ! kill -0 $! 2>/dev/null; do sleep 0.1; done
 kill $! 2>/dev/null

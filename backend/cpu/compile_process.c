@@ -177,8 +177,9 @@ static void set_spawn_files(posix_spawn_file_actions_t *actions,
 }
 
 static bool spawn(const Toolchain *tools, CompileLevel level,
-                  CompileProcess *process, int end) {
-  const char *argv[MAX_COMPILER_ARGS + 12];
+                  CompileLibraries libraries, CompileProcess *process,
+                  int end) {
+  const char *argv[MAX_COMPILER_ARGS + 16];
   char folder[MAX_PATH_BYTES];
   uint32_t n = 0;
   for (; n < tools->arg_count; n++)
@@ -189,7 +190,8 @@ static bool spawn(const Toolchain *tools, CompileLevel level,
   argv[n++] = "-o";
   argv[n++] = process->object;
   argv[n++] = process->source;
-  for (const char *const *l = toolchain_libraries; *l; l++)
+  for (const char *const *l = toolchain_libraries;
+       libraries == WITH_LIBRARIES && *l; l++)
     argv[n++] = *l;
   argv[n] = NULL;
   const char **env = compiler_environment(process, folder);
@@ -208,8 +210,10 @@ static bool spawn(const Toolchain *tools, CompileLevel level,
 }
 
 CompileProcess *compile_process_start(const Toolchain *tools,
-                                      CompileLevel level, const char *source,
-                                      size_t len, const char **reason) {
+                                      CompileLevel level,
+                                      CompileLibraries libraries,
+                                      const char *source, size_t len,
+                                      const char **reason) {
   int ends[2];
   CompileProcess *process = mem_try_alloc(sizeof *process);
   *reason = "out of memory";
@@ -227,7 +231,7 @@ CompileProcess *compile_process_start(const Toolchain *tools,
     return NULL;
   }
   process->exit_fd = ends[0];
-  bool succeeded = spawn(tools, level, process, ends[1]);
+  bool succeeded = spawn(tools, level, libraries, process, ends[1]);
   close(ends[1]);
   if (succeeded)
     return process;

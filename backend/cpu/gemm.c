@@ -201,9 +201,16 @@ static void emit_quick_variant(Emitter *e, const GemmTiling *t,
     return;
   }
   buffer_puts(out, "#ifdef QUICK\n");
-  emit_micro_kernel_head(e, t, loop_index, variant, "", out);
-  emit_quick_tile_call(e, t, loop_index, variant, out);
-  buffer_puts(out, "}\n#else\n");
+  if (quick_tile_is_macro(t, variant)) {
+    const char *name = tile_function_name(e, t, loop_index, variant);
+    buffer_printf(out, "#undef %s\n#define %s(...) ", name, name);
+    emit_quick_tile_call(e, t, loop_index, variant, out);
+  } else {
+    emit_micro_kernel_head(e, t, loop_index, variant, "", out);
+    emit_quick_tile_call(e, t, loop_index, variant, out);
+    buffer_puts(out, "}\n");
+  }
+  buffer_puts(out, "#else\n");
 }
 
 /* c += a * b, or c = a * b, with fused multiply-adds over `depth` terms. */

@@ -71,7 +71,11 @@ bool quick_tile_applies(const GemmTiling *t);
 /* Emits this function. */
 void emit_quick_tile(Emitter *e, const GemmTiling *t, uint32_t loop,
                      Buffer *out);
-/* Emits the call that computes a tile. */
+/* True if a tile is a macro instead of a function, which saves 2% of a quick
+ * compilation for each tile.  Border tiles are chosen by address. */
+bool quick_tile_is_macro(const GemmTiling *t, const TileVariant *variant);
+/* Emits the call that computes a tile: the body of its function, or the
+ * replacement list of its macro. */
 void emit_quick_tile_call(Emitter *e, const GemmTiling *t, uint32_t loop,
                           const TileVariant *variant, Buffer *out);
 

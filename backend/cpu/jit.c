@@ -13,6 +13,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/toolchain.h"
 #include "machine/limits/cpu.h"
+#include "runtime/temp_dir.h"
 #include "runtime/thread_pool.h"
 #include "runtime/warn_once.h"
 #include "support/clock.h"
@@ -59,7 +60,8 @@ struct JitObject {
   CompileProcess *process; /* if RUNNING */
   JitObject *batch_next;   /* RUNNING, BATCHED: of the same process */
   bool may_join;           /* a batch; false if one with it failed */
-  bool is_batched;         /* the object is that of a batch */
+  CompileLibraries libraries;
+  bool is_batched; /* the object is that of a batch */
   double
       seconds; /* RUNNING: start time; afterwards the time of the compilation */
   JitObject *bucket_next;           /* next in its bucket */
@@ -211,11 +213,47 @@ static bool load_file(JitObject *o, int file) {
   return dl_load(o, name);
 }
 
+/* The artifact of an object in a batch, except the first one: it refers to the
+ * artifact of the first object, which contains the kernels of all. */
+typedef struct BatchReference {
+  char magic[8];
+  ArtifactKey first;
+} BatchReference;
+
+static const char reference_magic[8] = "axnbatch";
+
+static bool read_reference(const Artifact *found, BatchReference *out) {
+  return found->size == sizeof *out &&
+         pread(found->fd, out, sizeof *out, 0) == (ssize_t)sizeof *out &&
+         memcmp(out->magic, reference_magic, sizeof reference_magic) == 0;
+}
+
+static bool store_reference(const JitObject *o, const JitObject *first) {
+  BatchReference r = {.first = first->key};
+  memcpy(r.magic, reference_magic, sizeof reference_magic);
+  return artifact_store(&artifact_kind, o->key, &r, sizeof r);
+}
+
+/* The first object may have been compiled again since, without the others. */
+static bool load_referenced(JitObject *o, const BatchReference *r) {
+  Artifact found;
+  if (!artifact_lookup(&artifact_kind, r->first, &found))
+    return false;
+  o->is_batched = true;
+  bool succeeded = load_file(o, found.fd) && check_kernel(o);
+  o->is_batched = false;
+  artifact_close(&found);
+  return succeeded;
+}
+
 static bool load_artifact(JitObject *o) {
   Artifact found;
+  BatchReference r;
   if (!artifact_lookup(&artifact_kind, o->key, &found))
     return false;
-  bool succeeded = load_file(o, found.fd) && check_kernel(o);
+  bool succeeded = read_reference(&found, &r)
+                       ? load_referenced(o, &r)
+                       : load_file(o, found.fd) && check_kernel(o);
   artifact_close(&found);
   if (!succeeded && access("/proc/self/fd", X_OK) == 0)
     artifact_delete(&found);
@@ -310,7 +348,7 @@ static void start_process(JitObject *o, const char **reason) {
     dissolve_batch(o, true);
   bool is_batch = o->batch_next != NULL;
   o->process = compile_process_start(
-      toolchain(), o->level, is_batch ? text.text : o->source,
+      toolchain(), o->level, o->libraries, is_batch ? text.text : o->source,
       is_batch ? text.len : o->source_len, reason);
   buffer_free(&text);
 }
@@ -349,12 +387,14 @@ static bool load_compiled(JitObject *o, const CompileProcess *process) {
 }
 
 /* The process of an object has ended, and those that it compiled are loaded.
- * If a batch fails, each of its objects is compiled alone. */
-static void end_compile(JitObject *o, bool succeeded, const char *reason) {
-  bool failed_batch = !succeeded && o->batch_next;
+ * If a batch fails, each of its objects is compiled alone.  again: compiles
+ * this object again if it failed. */
+static void end_compile(JitObject *o, bool succeeded, bool again,
+                        const char *reason) {
+  again = !succeeded && (again || o->batch_next);
   jit_objects.running[o->level]--;
   dissolve_batch(o, true);
-  if (!succeeded && !failed_batch)
+  if (!succeeded && !again)
     fail_object(o, reason);
   compile_process_free(o->process);
   o->process = NULL;
@@ -362,7 +402,7 @@ static void end_compile(JitObject *o, bool succeeded, const char *reason) {
   o->seconds = now - o->seconds;
   if (o->level == COMPILE_QUICK)
     jit_objects.quick_end = now;
-  if (failed_batch) {
+  if (again) {
     o->state = JIT_WAITING;
     o->may_join = false;
   } else {
@@ -370,11 +410,17 @@ static void end_compile(JitObject *o, bool succeeded, const char *reason) {
   }
 }
 
+static bool load_member(JitObject *o, const JitObject *first) {
+  bool loaded = dl_load(o, compile_process_object_path(first->process));
+  bool stored = (!loaded || check_kernel(o)) && store_reference(o, first);
+  return o->dl_handle || (stored && load_artifact(o));
+}
+
 /* Finishes the other objects of a batch.  Those that cannot be loaded remain in
  * it. */
 static void load_batch(JitObject *first) {
   for (JitObject **at = &first->batch_next, *o; (o = *at);) {
-    if (!load_compiled(o, first->process)) {
+    if (!load_member(o, first)) {
       at = &o->batch_next;
       continue;
     }
@@ -385,17 +431,21 @@ static void load_batch(JitObject *first) {
   }
 }
 
+/* An object that cannot be loaded is linked with libraries. */
 static void collect_compile(JitObject *o) {
   char reason[300];
-  bool succeeded = compile_process_wait(o->process, reason, sizeof reason);
+  bool again = false,
+       succeeded = compile_process_wait(o->process, reason, sizeof reason);
   if (succeeded && !(succeeded = load_compiled(o, o->process))) {
     const char *error = dlerror();
     snprintf(reason, sizeof reason, "cannot load it: %.200s",
              error ? error : "cannot read it");
+    again = o->libraries == WITHOUT_LIBRARIES;
+    o->libraries = WITH_LIBRARIES;
   }
   if (succeeded)
     load_batch(o);
-  end_compile(o, succeeded, reason);
+  end_compile(o, succeeded, again, reason);
 }
 
 /* Quick compilations do not wait for the others.  An object whose quick one
@@ -435,7 +485,7 @@ static void time_out_compile(JitObject *o) {
       o->optimized->state = JIT_FAILED;
     o->optimized = NULL;
   }
-  end_compile(o, false, reason);
+  end_compile(o, false, false, reason);
 }
 
 /* An object whose process has ended, or takes too long; or NULL. */
@@ -511,7 +561,8 @@ static void unlock(void) {
   pthread_mutex_unlock(&jit_objects.lock);
 }
 
-/* Waits until a compiler ends, at most JIT_POLL_MS. */
+/* Waits until a compiler ends, at most JIT_POLL_MS.  A core without a compiler
+ * removes the folders of killed processes meanwhile. */
 static void poll_processes(void) {
   struct pollfd fds[2 * MAX_POOL_THREADS];
   nfds_t count = 0;
@@ -520,7 +571,10 @@ static void poll_processes(void) {
     if (r->state == JIT_RUNNING && count < ARRAY_LEN(fds))
       fds[count++] = (struct pollfd){.fd = compile_process_exit_fd(r->process),
                                      .events = POLLIN};
+  bool has_free_core = running_count() < thread_pool_size();
   unlock();
+  if (has_free_core)
+    temp_dir_sweep();
   poll(fds, count, JIT_POLL_MS);
 }
 

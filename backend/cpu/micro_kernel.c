@@ -326,8 +326,9 @@ static const char *compile_and_check(Arena *arena, const MicroKernel *m) {
   if (!toolchain()->found)
     return "there is no C compiler";
   put_source(&source, m);
-  CompileProcess *process = compile_process_start(
-      toolchain(), COMPILE_OPTIMIZED, source.text, source.len, &why);
+  CompileProcess *process =
+      compile_process_start(toolchain(), COMPILE_OPTIMIZED, WITH_LIBRARIES,
+                            source.text, source.len, &why);
   if (!process)
     return why;
   const char *refusal =

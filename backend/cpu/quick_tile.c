@@ -135,15 +135,23 @@ static void emit_ends(const GemmTiling *t, const BorderTile *tile,
   buffer_puts(out, "};\n");
 }
 
+bool quick_tile_is_macro(const GemmTiling *t, const TileVariant *variant) {
+  return !has_border_tiles(t) && !variant->is_partial;
+}
+
 void emit_quick_tile_call(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                           const TileVariant *variant, Buffer *out) {
   const char *id = gemm_suffix(e, loop_index);
   if (variant->border_tile)
     emit_ends(t, &t->window->padding.border_tiles[variant->border_tile - 1],
               out);
-  buffer_printf(out, "rolled%s(a, %s, b, ldb, %s, c, ldc, more, %u", id,
-                gemm_is_along_channels(t) ? "offsets" : "lda",
-                gemm_tile_sizes(t, false), variant->mr);
+  bool is_macro = quick_tile_is_macro(t, variant);
+  if (is_macro)
+    buffer_printf(out, "rolled%s(__VA_ARGS__, %u", id, variant->mr);
+  else
+    buffer_printf(out, "rolled%s(a, %s, b, ldb, %s, c, ldc, more, %u", id,
+                  gemm_is_along_channels(t) ? "offsets" : "lda",
+                  gemm_tile_sizes(t, false), variant->mr);
   if (has_narrow_tiles(t))
     buffer_printf(out, ", %u", variant->nr_vectors);
   if (has_partial_tiles(t))
@@ -151,5 +159,5 @@ void emit_quick_tile_call(Emitter *e, const GemmTiling *t, uint32_t loop_index,
                 variant->is_partial ? ", columns" : format(e, ", NR%s", id));
   if (has_border_tiles(t))
     buffer_puts(out, variant->border_tile ? ", ends" : ", 0");
-  buffer_puts(out, ");\n");
+  buffer_puts(out, is_macro ? ")\n" : ");\n");
 }

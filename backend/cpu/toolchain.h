@@ -36,7 +36,7 @@ const Toolchain *toolchain(void);
 bool toolchain_check(Fault *fault);
 /* The arguments that select a level; unused ones are NULL. */
 typedef struct LevelFlags {
-  const char *flag[3];
+  const char *flag[6];
 } LevelFlags;
 LevelFlags toolchain_level_flags(CompileLevel level);
 /* Arguments after the names of the files, NULL-terminated. */

@@ -103,6 +103,21 @@ static void test_compiles(void **state) {
   assert_int_equal(made(), 12);
 }
 
+/* A division of __int128 is a function of libgcc. */
+static int needs_library(void) {
+  static const char text[] =
+      "int answer(int a, int b) { return (int)((__int128)a / b); }\n";
+  JitObject *o = jit_request(text, sizeof text - 1, INFINITY);
+  int (*f)(int, int) = (int (*)(int, int))jit_symbol(o, "answer");
+  OnceWarning n;
+  return !f || f(84, 2) != 42 || warn_once_take(&n) ? 1 : made() == 1 ? 0 : 2;
+}
+
+static void test_library(void **state) {
+  (void)state;
+  assert_int_equal(in_child(needs_library), 0);
+}
+
 static int loads(void) {
   return answer(request(41)) == 41 ? 0 : 1;
 }
@@ -546,10 +561,10 @@ static void test_batch_accepts(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-      T(test_compiles),      T(test_found),         T(test_missing),
-      T(test_failing),       T(test_no_home),       T(test_waiting),
-      T(test_killed),        T(test_many),          T(test_levels),
-      T(test_failing_level), T(test_batch_accepts),
+      T(test_compiles), T(test_library),       T(test_found),
+      T(test_missing),  T(test_failing),       T(test_no_home),
+      T(test_waiting),  T(test_killed),        T(test_many),
+      T(test_levels),   T(test_failing_level), T(test_batch_accepts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
