@@ -49,6 +49,21 @@ bool sim_is_available(void) {
   return compiler() != NULL;
 }
 
+ArtifactKey sim_compiler_key(void) {
+  char command[600], version[200] = "";
+  const char *cxx = compiler();
+  if (!cxx)
+    return (ArtifactKey){{0}};
+  snprintf(command, sizeof command, "%.500s --version 2>&1", cxx);
+  FILE *f = popen(command, "r");
+  if (f && !fgets(version, sizeof version, f))
+    version[0] = 0;
+  if (f)
+    pclose(f);
+  return artifact_key(
+      2, (ArtifactPart[]){{cxx, strlen(cxx)}, {version, strlen(version)}});
+}
+
 bool sim_sees_registers(void) {
   char command[600];
   snprintf(command, sizeof command, "! %.500s --version 2>&1 | grep -q clang",
@@ -204,6 +219,7 @@ static bool copy_file(const char *from, const char *to) {
  * Compilation and link of a kernel are separate: a direct link would add the
  * sanitizer library. */
 static const char script[] =
+    "export LC_ALL=C\n"
     "compile() { $cxx $flags \"$@\"; }\n"
     "make_runtime() {\n"
     "  sim=\"$1/backend/cuda/sim\"\n"

@@ -21,6 +21,8 @@ void sim_free(Sim *s);
 char *sim_temp_dir(void);
 /* Removes such a folder and what it contains. */
 void sim_remove_dir(const char *folder);
+/* Identifies the compiler and its version. */
+ArtifactKey sim_compiler_key(void);
 /* Identifies the files and flags that kernels are compiled with. */
 ArtifactKey sim_runtime_key(void);
 /* True if there is a C++ compiler. */
