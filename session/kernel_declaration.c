@@ -26,7 +26,7 @@ enum {
   /* In CUDA: of a thread, and of a warp. */
   MAX_THREAD_SIDE = 8,
   MIN_WARP_SIDE = 16,
-  MAX_WARP_ELEMENTS = 4096,
+  MAX_WARP_ELEMENTS = 2048,
 };
 
 typedef struct SpecReader {
@@ -147,7 +147,7 @@ static bool check_cuda_tile(Session *s, const MicroKernel *m, Span spec) {
          fail(s, spec, "a warp has no such tile",
               "in CUDA, a warp computes a tile of elements of 8 or 16 bits: "
               "rows and columns are powers of two, at least 16, and their "
-              "product is at most 4096");
+              "product is at most 2048");
 }
 
 static bool check_tile(Session *s, const MicroKernel *m, Span spec) {

@@ -30,7 +30,7 @@ const char *cuda_micro_signature(Arena *arena, const MicroKernel *m) {
 
 static void put_call_head(Buffer *out, const MicroKernel *m) {
   buffer_printf(out,
-                "template <class A, class B>\n"
+                "template <class A, class B> "
                 "AX_DEVICE void axn_call(A a, B b, int terms, %s)",
                 accumulators(out->arena, m));
 }
@@ -171,7 +171,7 @@ static void put_line(Buffer *out, const MicroKernel *m, uint32_t line) {
 }
 
 /* The sources of a module are one text, so that each may have the text of the
- * micro-kernel. */
+ * micro-kernel.  A wrong call is an error at the line of the declaration. */
 void cuda_micro_put_text(Buffer *out, const MicroKernel *m, bool has_lines) {
   buffer_printf(out,
                 "#ifndef AXN_MICRO_%s\n#define AXN_MICRO_%s\n"
