@@ -139,12 +139,16 @@ refused 'wrong.axn:9: ' "$(loop \
 refused 'it does not end' "$(loop '' 'while (terms) c[0][0] += 1;')"
 refused 'wrong.axn:5:' 'template <class A, class B>
 AX_DEVICE void tile(A a, B b, int terms, float (&c)[2][4]) { foo(; }'
-refused "wrong.axn:10:13: error: 'foo' was not declared" "$(loop '' 'int x = foo;')"
-refused 'it does not define this function: template <class A, class B> AX_DEVICE void tile(A a, B b, int terms, float (&c)[2][4])' \
+refused "wrong.axn:10:13: error: 'foo' was not declared" \
+  "$(loop '' 'int x = foo;')"
+refused 'it does not define this function: template <class A, class B> ' \
+  "$(loop | sed 's/\[4\])/[8])/')"
+refused 'AX_DEVICE void tile(A a, B b, int terms, float (&c)[2][4])' \
   "$(loop | sed 's/\[4\])/[8])/')"
 refused 'it does not define this function' "$(loop | sed 's/tile/other/')"
 # Threads of a warp that do not all multiply.
-wide=${warp/'a.load(x[i], 16 * i, k);'/'if (ax_lane() < 16) a.load(x[i], 16 * i, k);'}
+load='a.load(x[i], 16 * i, k);'
+wide=${warp/"$load"/"if (ax_lane() < 16) $load"}
 narrow "$wide" >wrong.axn
 plan wrong.axn >out 2>&1 && fail 'half a warp'
 grep -q 'in the simulator: ' out || fail "half a warp: $(cat out)"
@@ -215,12 +219,14 @@ said 'CUDA C++ does not have this character' "$spec" 'as\
 m();'
 said 'calls only functions that it defines' "$spec" 'extern int x;'
 said 'keeps nothing between its calls' "$spec" 'static int x;'
-said '`ax_sync` is no wrapper of micro-kernels' "$spec" 'void f() { ax_sync(); }'
+said '`ax_sync` is no wrapper of micro-kernels' "$spec" \
+  'void f() { ax_sync(); }'
 said '`ax_copy_commit` is no wrapper of micro-kernels' "$spec" \
   'void f() { ax_copy_commit(); }'
 said 'a micro-kernel does not use `__syncthreads`' "$spec" \
   'void f() { __syncthreads(); }'
-said 'a tile does not depend on its place' "$spec" 'int f() { return blockIdx.x; }'
+said 'a tile does not depend on its place' "$spec" \
+  'int f() { return blockIdx.x; }'
 said 'only reads its operands' "$spec" 'void f() { atomicAdd(0, 0); }'
 said 'no strings or characters' "$spec" 'const char *f() { return "asm"; }'
 said 'this brace closes nothing' "$spec" 'void f() { } } namespace x {'
