@@ -4,6 +4,7 @@
 #include "plan/kernel_key.h"
 #include "support/arena.h"
 #include "support/buffer.h"
+#include "support/c_identifier.h"
 #include "support/file_open.h"
 #include "support/mem.h"
 
@@ -333,10 +334,44 @@ static bool is_unused(const ScheduleEntry *e) {
          (!*e->arch || __atomic_load_n(&file.plans_for_gpu, __ATOMIC_RELAXED));
 }
 
+/* True if the text has micro=NAME. */
+static bool names_micro_kernel(const char *text, const char *name) {
+  static const char key[] = "micro=";
+  size_t len = strlen(name);
+  while (text && (text = strstr(text, key))) {
+    text += strlen(key);
+    if (strncmp(text, name, len) == 0 && !is_c_identifier_char(text[len]))
+      return true;
+  }
+  return false;
+}
+
+static bool is_micro_kernel_used(const ScheduleTable *t, const char *name) {
+  bool used = false;
+  for (uint32_t j = 0; j < t->entries.len; j++)
+    used |= names_micro_kernel(t->entries.at[j]->text, name);
+  for (uint32_t j = 0; j < file.count; j++)
+    used |= names_micro_kernel(file.entries[j].text, name);
+  return used;
+}
+
+static void put_unused_micro_kernels(const ScheduleTable *t, Buffer *out) {
+  for (uint32_t j = 0; j < t->micro_kernels.len; j++) {
+    const MicroKernel *m = t->micro_kernels.at[j];
+    if (!is_micro_kernel_used(t, m->name))
+      buffer_printf(out,
+                    "axon: a micro-kernel was not used: %s:%u: write `by gemm "
+                    "{micro=%s}` in a schedule\n",
+                    m->path, m->first_line, m->name);
+  }
+}
+
 void schedule_put_unused(const Graph *g, Buffer *out) {
   for (uint32_t j = 0; g->schedules && j < g->schedules->entries.len; j++)
     if (is_unused(g->schedules->entries.at[j]))
       put_unused(out, g->schedules->entries.at[j]);
+  if (g->schedules)
+    put_unused_micro_kernels(g->schedules, out);
 }
 
 void schedule_file_put_unused(Buffer *out) {

@@ -52,21 +52,32 @@ typedef struct ScheduleEntry {
   char refusal[160]; /* of a rule: why it was not used; or empty */
 } ScheduleEntry;
 
-/* A register tile of matrix products that a program defines in C: it adds the
- * product of `rows` rows and `columns` columns to the result.  The text defines
- * this function:
+/* A tile of matrix products that a program defines: it adds the product of
+ * `rows` rows and `columns` columns to the result.
+ *
+ * In C it computes the register tile of the CPU.  The text defines
  *
  *     void NAME(const T *a, long a_row, long a_term, const T *b, long b_term,
  *               long terms, T *c, long c_row, int add);
  *
  * It computes c[i * c_row + j] = (add ? c[i * c_row + j] : 0) +
- *     sum over k < terms of a[i * a_row + k * a_term] * b[k * b_term + j] */
+ *     sum over k < terms of a[i * a_row + k * a_term] * b[k * b_term + j]
+ *
+ * In CUDA it computes the tile of a thread (f32, f64) or of a warp (narrower
+ * elements, by mma).  The text defines
+ *
+ *     template <class A, class B>
+ *     AX_DEVICE void NAME(A a, B b, int terms, S (&c)[...]);
+ *
+ * which adds a stage's products to c (backend/cuda/gemm_micro.c). */
 typedef struct MicroKernel {
-  const char *name, *text; /* text: C */
-  Dtype dtype;             /* f32 or f64 */
+  const char *name, *text;
+  bool is_cuda; /* the text is CUDA C++, not C */
+  Dtype dtype;  /* of the operands */
   uint32_t rows, columns;
-  const char *path; /* of the program, and the line where the text begins */
-  uint32_t line;
+  const char *path;          /* of the program */
+  uint32_t line, first_line; /* of the text, of the declaration */
+  Span span;                 /* of the name */
 } MicroKernel;
 
 typedef struct ScheduleTable {
@@ -86,7 +97,8 @@ bool schedule_file_read(const char *path, Fault *fault);
  * the place of a wrong one, and unchanged for a schedule in a file. */
 bool schedule_check(const Graph *g, Span *where, Fault *fault);
 /* Appends messages about the entries of the file, or the schedules that the
- * program declares, that no kernel used. */
+ * program declares, that no kernel used, and about micro-kernels that no
+ * schedule names. */
 void schedule_file_put_unused(Buffer *out);
 void schedule_put_unused(const Graph *g, Buffer *out);
 /* Replaces comments by blanks.  Returns the position of one without an end, or

@@ -49,7 +49,7 @@ fi
 
 . "$here/tests/cuda_fakes.sh"
 command -v python3 >/dev/null || skipped 'no python3'
-export AXON_NVRTC="$work/libnvrtc.so.13" AXON_SOURCE="$here"
+export AXON_NVRTC="$work/libnvrtc.so.13"
 export FAKE_DEFAULT=1
 # Builds the CPU module, with which results are compared.  Optimization would
 # take longer than the calls.

@@ -30,7 +30,7 @@ count_kernels 2 'tile for sm_90a: way=mma'
 
 . "$here/tests/cuda_fakes.sh"
 command -v python3 >/dev/null || skipped 'no python3'
-export AXON_NVRTC="$work/libnvrtc.so.13" AXON_SOURCE="$here"
+export AXON_NVRTC="$work/libnvrtc.so.13"
 
 call_module() { # call_module CAPABILITY MAX_ELEMENTS SIZE...
   capability=$1

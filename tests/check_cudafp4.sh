@@ -142,7 +142,7 @@ schedule product =
   cut p
   cut q
 END
-export AXON_NVRTC="$work/libnvrtc.so.13" AXON_SOURCE="$here" FAKE_DEFAULT=1
+export AXON_NVRTC="$work/libnvrtc.so.13" FAKE_DEFAULT=1
 "$AXON" build --target cuda:sm_100a -o gpu.so module.axn || fail 'no gpu.so'
 grep -q 'way=tcgen05' gpu.json || fail 'a module does not use tcgen05'
 "$AXON" build -o host.c module.axn &&

@@ -296,7 +296,7 @@ done
 refuse_gpu 'by attention {way=mma' refused_gpu_gradient
 for list in product product_on_sm_75 product_on_sm_80 product_on_sm_100a \
   scaled_on_sm_100a f32 f64 f8 computed computed_on_sm_100a conv tile_count \
-  build
+  build micro micro_warp
 do
   refuse_gpu 'by gemm' refused_gpu_$list
 done

@@ -9,7 +9,7 @@ unset AXON_NVRTC LD_LIBRARY_PATH AXON_TARGET
 
 . "$here/tests/cuda_fakes.sh"
 export LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13"
-export FAKE_MEMORY=2000 FAKE_PROCESSORS=4 AXON_SOURCE="$here"
+export FAKE_MEMORY=2000 FAKE_PROCESSORS=4
 # The simulator is slower than a GPU.
 export AXON BUILD="$build" GPU_KEPT="$work/failures" GPU_SECONDS=300
 families() { # families ARCHITECTURE OTHERS [PATTERN]: those pass, no OTHERS run

@@ -53,7 +53,7 @@ for begin, end in counts.loops(code, labels):
 
 . "$here/tests/cuda_fakes.sh"
 export LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13"
-export FAKE_MEMORY=2000 FAKE_PROCESSORS=4 AXON_SOURCE="$here" AXON_TINY=0
+export FAKE_MEMORY=2000 FAKE_PROCESSORS=4 AXON_TINY=0
 output=$(bench --dry --small '32x6144x4096' ' 1x16x16384x128' chain softmax \
   layernorm 'rows ' columns 'x64 to 64' 'x128 to 128, stride 2' 2>&1) ||
   fail "$(grep -v ' the same$' <<<"$output")"

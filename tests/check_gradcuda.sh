@@ -26,7 +26,7 @@ if [ -x "$test" ]; then
 fi
 
 # Functions that `axon build` compiles.
-export AXON_NVRTC="$work/libnvrtc.so.13" AXON_SOURCE="$here"
+export AXON_NVRTC="$work/libnvrtc.so.13"
 source=$here/tests/data/build/gradients.axn
 echo 'fun table (w : f32[m, n]) (i : i64[k]) =
   grad (fn w => sum (square (nn.embedding {w} i))) w' >scatter.axn

@@ -34,8 +34,7 @@ fake_library libnvrtc.so.13 nvrtc_fake.h
 on_gpu() { # on_gpu COMMAND...
   env LD_LIBRARY_PATH="$work" AXON_NVRTC="$work/libnvrtc.so.13" \
     AXON_TARGET=cuda AXON_TINY=0 AXON_POOL="${pool-0}" \
-    FAKE_MEMORY="${memory:-2000}" FAKE_PROCESSORS="${processors:-4}" \
-    AXON_SOURCE="$here" "$@"
+    FAKE_MEMORY="${memory:-2000}" FAKE_PROCESSORS="${processors:-4}" "$@"
 }
 
 # NAME.axn has the same output and exit status on the fake GPU and on the

@@ -36,6 +36,7 @@ FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
          "backend/cpu/gemm_fields.c": REFUSAL,
          "backend/cuda/nest_refusal.c": REFUSAL,
          "backend/cuda/row_nest.c": REFUSAL,
+         "backend/cuda/gemm_match.c": REFUSAL,
          "backend/cuda/gemm_validate.c": GEMM_REFUSAL,
          "backend/cuda/attention_validate.c": GEMM_REFUSAL}
 # Lists of refusals, tests/schedules/refused_NAME, of a program of this name, and
@@ -52,7 +53,7 @@ CASES |= {"gpu_" + name: "by gemm" for name in (
     "product", "product_on_sm_75", "product_on_sm_80", "product_on_sm_100a",
     "conv_on_sm_100a", "scaled_on_sm_100a",
     "f32", "f64", "f8", "computed", "computed_on_sm_100a", "conv",
-    "tile_count", "build")}
+    "tile_count", "build", "micro", "micro_warp")}
 CASES |= {"gpu_" + name: "by attention"
           for name in ("attention", "attention_on_sm_75",
                        "attention_on_sm_100a", "query", "result")}

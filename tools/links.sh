@@ -22,7 +22,6 @@ has_source() { # has_source OBJECT: false if its source was renamed or removed
   module=${1%/*}
   module=${module%/.libs}
   base=${1##*/}
-  base=${base#libsim_la-}
   base=${base%.o}
   [ -e "$module/$base.c" ] || [ -e "$root/$module/$base.c" ]
 }
@@ -45,7 +44,6 @@ function module_of(file,  part, n) {
   file = substr($0, 3, colon - 3)
   sub(/\.libs\//, "", file)
   sub(/\.o$/, "", file)
-  sub(/libsim_la-/, "", file)
   count = split(substr($0, colon + 1), word, " ")
   kind = word[count - 1]
   name = word[count]

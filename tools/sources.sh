@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
   name=$1 dirs= not=.
-  [ "$name" = core_sources ] && not='backend/cuda/sim/*'
+  [ "$name" = core_sources ] && not='backend/cuda/sim/mutate.*'
   shift
   while [ "$1" != -- ]; do
     [ -e "$1" ] && dirs="$dirs $1"
@@ -22,6 +22,7 @@ list() { # list NAME DIRECTORY... -- FIND-CONDITIONS
     ! -path session/stdlib_data.c ! -path serve/page_text.c \
     ! -name prelude_text.c \
     ! -path backend/cuda/wrappers_text.c \
+    ! -path backend/cuda/sim/host_text.c \
     ! -path aot/runtime_sources.c ! -name '*.pb-c.[ch]' ! -path "$not" \
     ! -path '*/.*' ! -name '*~' ! -name '*.o' \
     ! -name '*.lo' ! -path '*/__pycache__/*' |
@@ -39,7 +40,7 @@ write() {
     list core_sources primitives runtime show figure machine size typecheck \
       diagnose tensor kernel plan backend eval session aot onnx editor \
       plan_report repl -- $code
-    list sim_sources backend/cuda/sim -- $code
+    list mutate_sources backend/cuda/sim -- -name 'mutate.[ch]'
     list cli_sources cli serve -- $code
     list stdlib_files stdlib -- -name '*.axn'
   }

@@ -128,6 +128,12 @@ static const char *read_micro(const Kernel *k, const char *text, size_t len,
                         "no micro-kernel of the program is named %s: write "
                         "`kernel %s : f32[M, k] @ f32[k, N] = c` and its code",
                         name, name);
+  if (to->micro->is_cuda)
+    return arena_printf(k->arena,
+                        "micro=%s is a micro-kernel in CUDA C++, for GPUs: "
+                        "write it in C, after `= c`, or write the schedule for "
+                        "`on cuda`",
+                        name);
   const int64_t sizes[2] = {to->micro->rows, to->micro->columns};
   for (uint32_t j = GEMM_MR; j <= GEMM_NR; j++) {
     if (to->of[j] && to->of[j] != sizes[j])

@@ -9,23 +9,20 @@
 
 #include "backend/cpu/compile_process.h"
 #include "backend/cpu/cpu.h"
+#include "backend/emit/micro_check.h"
 #include "machine/limits/cpu.h"
 #include "support/arena.h"
 #include "support/arena_text.h"
 #include "support/buffer.h"
 #include "support/json_writer.h"
-#include "support/mem.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <float.h>
 #include <math.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -248,27 +245,6 @@ static void check_all(MicroCheck *v, MicroFunction *function,
   v->is_done = true;
 }
 
-_Noreturn static void run_child(MicroCheck *v, MicroFunction *function,
-                                const MicroKernel *m) {
-  struct rlimit cpu = {MICRO_KERNEL_SECONDS, MICRO_KERNEL_SECONDS + 1},
-                core = {0, 0};
-  for (int number = 1; number < 32; number++)
-    signal(number, SIG_DFL);
-  /* Ctrl-C is for the program, and no verdict. */
-  signal(SIGINT, SIG_IGN);
-  signal(SIGQUIT, SIG_IGN);
-  signal(SIGTERM, SIG_IGN);
-  signal(SIGHUP, SIG_IGN);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  setrlimit(RLIMIT_CPU, &cpu);
-  setrlimit(RLIMIT_CORE, &core);
-  alarm(60 * MICRO_KERNEL_SECONDS); /* it may sleep */
-  check_all(v, function, m);
-  _exit(0);
-}
-
 static const char *describe_end(Arena *arena, const MicroCheck *v, int status) {
   const MicroCase *t = &v->running;
   if (v->is_done)
@@ -276,7 +252,7 @@ static const char *describe_end(Arena *arena, const MicroCheck *v, int status) {
   if (*v->text)
     return arena_strndup(arena, v->text, strlen(v->text));
   int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (number == SIGXCPU || number == SIGALRM || number == SIGKILL)
+  if (micro_process_timed_out(status))
     return arena_printf(arena, "with terms=%ld it does not end", t->terms);
   if (number == SIGSEGV || number == SIGBUS)
     return arena_printf(arena,
@@ -286,21 +262,27 @@ static const char *describe_end(Arena *arena, const MicroCheck *v, int status) {
   return arena_printf(arena, "with terms=%ld it ends the process", t->terms);
 }
 
+typedef struct CheckRun {
+  MicroCheck *v;
+  MicroFunction *function;
+  const MicroKernel *m;
+} CheckRun;
+
+static void check_in_process(void *owner) {
+  const CheckRun *r = owner;
+  check_all(r->v, r->function, r->m);
+}
+
 static const char *run_checks(Arena *arena, MicroFunction *function,
                               const MicroKernel *m) {
-  MicroCheck *v = mmap(NULL, sizeof *v, PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (v == MAP_FAILED)
+  MicroCheck *v = micro_shared_memory(sizeof *v);
+  if (!v)
     return "there is no memory to check it";
-  fflush(NULL);
-  int status = 0;
-  pid_t child = fork();
-  if (child == 0)
-    run_child(v, function, m);
-  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-    ;
-  const char *refusal = child < 0 ? "there is no process to check it"
-                                  : describe_end(arena, v, status);
+  int status;
+  bool has_run = micro_process_run(MICRO_KERNEL_SECONDS, check_in_process,
+                                   &(CheckRun){v, function, m}, &status);
+  const char *refusal = has_run ? describe_end(arena, v, status)
+                                : "there is no process to check it";
   munmap(v, sizeof *v);
   return refusal;
 }
@@ -339,75 +321,21 @@ static const char *compile_and_check(Arena *arena, const MicroKernel *m) {
   return refusal;
 }
 
-/* ---- verdicts ---- */
+/* ---- verdict ---- */
 
 /* Change it if the check becomes stricter: verdicts of earlier ones are not
  * used. */
 enum { CHECK_VERSION = 2 };
 
-typedef struct KnownVerdict {
-  struct KnownVerdict *next;
-  ArtifactKey key;
-  char refusal[200]; /* empty: it can be used */
-} KnownVerdict;
-
-static pthread_mutex_t verdict_lock = PTHREAD_MUTEX_INITIALIZER;
-static KnownVerdict *known_verdicts;
-static const ArtifactKind verdict_kind = {"micro", ".ok"};
-
-static ArtifactKey verdict_key(const MicroKernel *m) {
-  const uint32_t spec[] = {CHECK_VERSION, (uint32_t)m->dtype, m->rows,
-                           m->columns};
-  const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
-                                {spec, sizeof spec},
-                                {m->name, strlen(m->name)},
-                                {m->text, strlen(m->text)}};
-  return artifact_key(ARRAY_LEN(parts), parts);
-}
-
-static bool is_stored(ArtifactKey key) {
-  Artifact stored;
-  bool found = artifact_lookup(&verdict_kind, key, &stored);
-  if (found)
-    artifact_close(&stored);
-  return found;
-}
-
-/* Copies the verdict.  Returns false if it is not known. */
-static bool find_verdict(ArtifactKey key, char *refusal, size_t size) {
-  bool found = false;
-  pthread_mutex_lock(&verdict_lock);
-  for (const KnownVerdict *v = known_verdicts; v && !found; v = v->next) {
-    found = memcmp(&v->key, &key, sizeof key) == 0;
-    if (found)
-      snprintf(refusal, size, "%s", v->refusal);
-  }
-  pthread_mutex_unlock(&verdict_lock);
-  return found;
-}
-
-/* Without memory, the verdict is not kept. */
-static void keep_verdict(ArtifactKey key, const char *refusal) {
-  KnownVerdict *v = mem_try_alloc(sizeof *v);
-  if (!v)
-    return;
-  *v = (KnownVerdict){.key = key};
-  snprintf(v->refusal, sizeof v->refusal, "%s", refusal);
-  pthread_mutex_lock(&verdict_lock);
-  v->next = known_verdicts;
-  known_verdicts = v;
-  pthread_mutex_unlock(&verdict_lock);
+static const char *check(Arena *arena, const MicroKernel *m,
+                         const void *owner) {
+  (void)owner;
+  return compile_and_check(arena, m);
 }
 
 const char *micro_kernel_refusal(Arena *arena, const MicroKernel *m) {
-  ArtifactKey key = verdict_key(m);
-  char known[sizeof(((KnownVerdict *)0)->refusal)] = "";
-  if (!find_verdict(key, known, sizeof known)) {
-    const char *refusal = is_stored(key) ? NULL : compile_and_check(arena, m);
-    snprintf(known, sizeof known, "%s", refusal ? refusal : "");
-    if (!refusal)
-      artifact_store(&verdict_kind, key, m->name, strlen(m->name));
-    keep_verdict(key, known);
-  }
-  return *known ? arena_printf(arena, "micro=%s: %s", m->name, known) : NULL;
+  const uint32_t version = CHECK_VERSION;
+  const ArtifactPart parts[] = {{&toolchain()->key, sizeof(ArtifactKey)},
+                                {&version, sizeof version}};
+  return micro_verdict(arena, m, ARRAY_LEN(parts), parts, check, NULL);
 }

@@ -1,5 +1,6 @@
 /* Generates CUDA C++ for the passes of a kernel. */
 #include "backend/cuda/attention_analysis.h"
+#include "backend/cuda/gemm_micro.h"
 #include "backend/cuda/gemm_row_reduction.h"
 #include "backend/cuda/intrinsics.h"
 #include "backend/cuda/schedule_text.h"
@@ -534,6 +535,15 @@ typedef struct FusedPattern {
   GemmRowReduction *row_reduction;
 } FusedPattern;
 
+/* The micro-kernels of all passes. */
+static void put_micro_texts(const CudaKernel *k, Buffer *out) {
+  for (uint32_t j = 0; j < k->passes.len; j++) {
+    const GemmPass *gemm = k->passes.at[j]->s.gemm;
+    if (gemm && gemm->s.micro)
+      cuda_micro_put_text(out, gemm->s.micro, false);
+  }
+}
+
 static bool emit_with(Kernel *k, const CudaTarget *target,
                       const FusedPattern *found, bool fits_int32,
                       KernelText *text, const char *const *notes,
@@ -581,6 +591,7 @@ static bool emit_with(Kernel *k, const CudaTarget *target,
                    out->passes.at[j]->tensor_maps.len;
   Buffer indented = {.arena = k->arena};
   code_indent(out->source.text, &indented);
+  put_micro_texts(out, &indented);
   out->source = indented;
   return !w->e.failed;
 }

@@ -22,6 +22,7 @@
 #include "backend/cuda/layout.h"
 #include "runtime/runtime.h"
 
+typedef struct Arena Arena;
 typedef struct Buffer Buffer;
 
 typedef enum MmaKind {
@@ -49,11 +50,16 @@ typedef enum GemmStore {
 typedef struct GemmSchedule {
 #define GEMM_FIELD(field, key, users, unused, about) uint32_t field;
 #include "backend/cuda/gemm.def"
+  const struct MicroKernel *micro; /* computes tiles of threads or warps */
 } GemmSchedule;
 
 /* Prints fields as "way=mma copy=async m=128 n=128 ...", without fields that
  * are 0. */
 void gemm_schedule_print(Buffer *out, const GemmSchedule *s);
+/* Takes `micro=NAME` out of the text.  Returns the rest in the arena; *name is
+ * NULL if there is none. */
+const char *gemm_schedule_take_micro(Arena *arena, const char *text,
+                                     const char **name);
 /* Applies the fields in `text`; other fields keep their values.  False:
  * invalid text; `why` describes the error. */
 bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why);
@@ -169,8 +175,9 @@ bool gemm_can_store_tma(const GemmShape *shape);
 const char *gemm_mma_refusal(const GemmShape *shape, const GpuSpec *gpu);
 const char *gemm_wgmma_refusal(const GemmShape *shape, const GpuSpec *gpu);
 const char *gemm_tcgen05_refusal(const GemmShape *shape, const GpuSpec *gpu);
-/* Applies the schedule text.  False: there is no such kernel; `why` says which
- * condition fails, and *s is unchanged. */
+/* Applies the schedule text.  s->micro, if it is not NULL, determines the way
+ * and the tile.  False: there is no such kernel; `why` says which condition
+ * fails, and *s is unchanged. */
 bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
                    GemmSchedule *s, Buffer *why);
 /* Appends the reason to `why` unless it is NULL, and returns false. */
@@ -322,6 +329,8 @@ typedef struct GemmKernelSpec {
   const char *row_prologue;
   /* Split-K and stream-K: workspace of gemm_workspace_floats floats. */
   const char *workspace;
+  /* Indices of the views of a micro-kernel are checked, in the simulator. */
+  bool checks_micro;
   /* Split-K: a counter per tile; stream-K: one per block.  All are 0 before
    * and after the kernel. */
   const char *counters;

@@ -1,6 +1,6 @@
 /* Kernels of kind mma and fma: multistage mainloop with cp.async or register
  * copies.  gemm_wgmma.c has kernels of kind wgmma. */
-#include "backend/cuda/gemm_emit.h"
+#include "backend/cuda/gemm_micro.h"
 #include "machine/limits/cuda.h"
 #include "support/buffer.h"
 
@@ -256,6 +256,8 @@ static void put_mma_kernel(Buffer *before, Buffer *out,
   char part[40];
   gemm_put_smem_offset(before, &a);
   gemm_put_smem_offset(before, &b);
+  if (s->micro)
+    gemm_put_micro_views(before, t, &a, &b);
   put_tile_prologue(out, t);
   buffer_printf(out,
                 "const unsigned warp = thread / 32u;\n"
@@ -269,7 +271,8 @@ static void put_mma_kernel(Buffer *before, Buffer *out,
                 warp_m / 16, warp_n / 2);
   gemm_put_copy_setup(out, &a);
   gemm_put_copy_setup(out, &b);
-  gemm_put_mainloop(out, s, s->k, &(StageCopies){2, {&a, &b}}, put_mma, t);
+  gemm_put_mainloop(out, s, s->k, &(StageCopies){2, {&a, &b}},
+                    s->micro ? gemm_put_micro_call : put_mma, t);
   if (s->split > 1)
     gemm_put_split_k_fixup(out, t, warp_m / 16 * (warp_n / 2), warp_n / 2);
   buffer_printf(out, "float *const slab = (float *)memory + warp * %uu;\n",
@@ -364,6 +367,8 @@ static void put_fma_kernel(Buffer *before, Buffer *out,
   uint32_t across = s->n / s->thread_n;
   gemm_put_smem_offset(before, &a);
   gemm_put_smem_offset(before, &b);
+  if (s->micro)
+    gemm_put_micro_views(before, t, &a, &b);
   put_tile_prologue(out, t);
   buffer_printf(out,
                 "const unsigned a_place = thread / %uu, b_place = thread %% "
@@ -375,7 +380,8 @@ static void put_fma_kernel(Buffer *before, Buffer *out,
                 s->thread_m, s->thread_n, s->thread_m, s->thread_n);
   gemm_put_copy_setup(out, &a);
   gemm_put_copy_setup(out, &b);
-  gemm_put_mainloop(out, s, s->k, &(StageCopies){2, {&a, &b}}, put_fma, t);
+  gemm_put_mainloop(out, s, s->k, &(StageCopies){2, {&a, &b}},
+                    s->micro ? gemm_put_micro_call : put_fma, t);
   if (s->split > 1)
     gemm_put_split_k_fixup(out, t, s->thread_m * s->thread_n, s->thread_n);
   put_direct_epilogue(out, t);

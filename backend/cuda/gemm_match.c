@@ -1,10 +1,12 @@
 /* Matches contractions among the loops of a kernel, and chooses their
  * schedules. */
+#include "backend/cuda/gemm_micro.h"
 #include "backend/cuda/gemm_pass.h"
 #include "backend/cuda/schedule_text.h"
-#include "plan/schedule_file.h"
 #include "machine/limits/cuda.h"
+#include "plan/schedule_file.h"
 #include "support/arena.h"
+#include "support/arena_text.h"
 
 #include <string.h>
 
@@ -251,18 +253,51 @@ static bool choose_schedule(GemmPass *t, const Kernel *k) {
          terms < INT32_MAX && gemm_choose(&t->shape, gpu, &t->s, &t->seconds);
 }
 
+/* Takes the name of a micro-kernel out of the fields.  Returns NULL, or why
+ * there is no such one. */
+static const char *take_micro(GemmPass *t, const Graph *g, Arena *arena,
+                              const char **fields) {
+  const char *name;
+  *fields = gemm_schedule_take_micro(arena, *fields, &name);
+  if (!name)
+    return NULL;
+  const MicroKernel *m = schedule_micro_kernel(g, name);
+  if (!m)
+    return arena_printf(arena,
+                        "no micro-kernel of the program is named %s: write "
+                        "`kernel %s : f32[M, k] @ f32[k, N] = cuda` and its "
+                        "code",
+                        name, name);
+  if (!m->is_cuda)
+    return arena_printf(arena,
+                        "micro=%s is a micro-kernel in C, for the CPU: write "
+                        "it in CUDA C++, after `= cuda`",
+                        name);
+  t->s.micro = m;
+  return NULL;
+}
+
 /* Applies the fields that a user wrote for the kernel, or those of a rule.
  * Returns NULL, or why they are not used. */
-static const char *apply_fields(GemmPass *t, Arena *arena, const char *fields) {
+static const char *apply_fields(GemmPass *t, const Graph *g, Arena *arena,
+                                const char *fields) {
   Buffer why = {.arena = arena};
+  const GemmSchedule chosen = t->s;
   double terms = t->shape.k * gemm_terms_per_k(&t->shape);
   if (!fields)
     t->rule = schedule_file_find_rule(SCHEDULE_GEMM, t->arch, t->rule_dtype,
                                       t->shape.m, t->shape.n, terms);
   fields = t->rule ? rule_fields(t->rule, arena) : fields;
-  bool good = !fields || gemm_override(&t->shape, &t->gpu, fields, &t->s, &why);
   t->fields = fields;
-  return good ? NULL : why.text;
+  const char *refusal = fields ? take_micro(t, g, arena, &fields) : NULL;
+  if (!refusal && fields &&
+      !gemm_override(&t->shape, &t->gpu, fields, &t->s, &why))
+    refusal = why.text;
+  if (!refusal && t->s.micro)
+    refusal = cuda_micro_kernel_refusal(arena, &t->shape, &t->s, t->arch);
+  if (refusal)
+    t->s = chosen;
+  return refusal;
 }
 
 /* Finds how the elements of the operands are loaded or computed. */
@@ -317,7 +352,7 @@ static GemmPass *match_gemm(Kernel *k, const CudaTarget *target,
   t->rule_dtype = has_scales ? DT_F4_E2M1 : t->shape.a.dtype;
   if (!choose_schedule(t, k))
     return NULL;
-  t->refusal = apply_fields(t, k->arena, fields);
+  t->refusal = apply_fields(t, k->graph, k->arena, fields);
   return t;
 }
 
@@ -331,7 +366,7 @@ static GemmPass *match_any(Kernel *k, const CudaTarget *target,
     return scaled ? scaled : t;
   const char *way = scaled->fields ? strstr(scaled->fields, "way=") : NULL;
   bool wanted = way ? strncmp(way, "way=tcgen05", 11) == 0
-                    : scaled->seconds <= t->seconds;
+                    : !t->s.micro && scaled->seconds <= t->seconds;
   return wanted ? scaled : t;
 }
 

@@ -1,6 +1,8 @@
 /* Prints and parses matmul schedules as text: key=value, separated by spaces.
  */
 #include "backend/cuda/gemm.h"
+#include "plan/schedule_file.h"
+#include "support/arena_text.h"
 #include "support/buffer.h"
 
 #include <stddef.h>
@@ -67,6 +69,10 @@ static void print_field(Buffer *out, const GemmSchedule *s,
 
 void gemm_schedule_print(Buffer *out, const GemmSchedule *s) {
   const char *separator = "";
+  if (s->micro) {
+    buffer_printf(out, "micro=%s", s->micro->name);
+    separator = " ";
+  }
   for (size_t j = 0; j < ARRAY_LEN(fields); j++) {
     if (!*field_at(s, &fields[j]))
       continue;
@@ -77,6 +83,21 @@ void gemm_schedule_print(Buffer *out, const GemmSchedule *s) {
 }
 
 /* ---- parser ---- */
+
+const char *gemm_schedule_take_micro(Arena *arena, const char *text,
+                                     const char **name) {
+  static const char key[] = "micro=", blanks[] = " \t\r\n";
+  *name = NULL;
+  for (const char *at = text; *(at += strspn(at, blanks));) {
+    size_t len = strcspn(at, blanks);
+    if (len >= strlen(key) && strncmp(at, key, strlen(key)) == 0) {
+      *name = arena_strndup(arena, at + strlen(key), len - strlen(key));
+      return arena_printf(arena, "%.*s%s", (int)(at - text), text, at + len);
+    }
+    at += len;
+  }
+  return text;
+}
 
 static const ScheduleField *find_field(const char *key, size_t len) {
   for (size_t j = 0; j < ARRAY_LEN(fields); j++)
@@ -112,6 +133,11 @@ bool gemm_schedule_parse(GemmSchedule *s, const char *text, Buffer *why) {
   while (*(text += strspn(text, " \t\r\n"))) {
     size_t len = strcspn(text, " \t\r\n"), name = strcspn(text, "= \t\r\n");
     const ScheduleField *f = find_field(text, name);
+    if (!f && name == 5 && memcmp(text, "micro", name) == 0) {
+      buffer_puts(why, s->micro ? "micro is set twice"
+                                : "attention has no micro-kernel");
+      return false;
+    }
     if (!f) {
       buffer_printf(why, "%.*s is not a field of a schedule", (int)name, text);
       return false;

@@ -1,5 +1,5 @@
 /* Validates matmul schedules that a user wrote. */
-#include "backend/cuda/gemm_emit.h"
+#include "backend/cuda/gemm_micro.h"
 #include "backend/cuda/kernel.h"
 #include "machine/limits/cuda.h"
 #include "support/buffer.h"
@@ -406,18 +406,78 @@ static bool check_schedule(const void *of, const GpuSpec *gpu, GemmSchedule *s,
          gemm_refuse_use(&u, check_schedule, shape, gpu, s, why);
 }
 
+/* ---- micro-kernels ---- */
+
+enum { MICRO_THREADS_SIDE = 16, MICRO_WARPS_SIDE = 2 };
+
+static uint32_t at_most_side(uint32_t side) {
+  return side < MAX_TILE_SIDE ? side : MAX_TILE_SIDE;
+}
+
+/* The fields of a tile that the micro-kernel leaves open: 16 x 16 threads, or
+ * 2 x 2 warps. */
+static void open_micro_fields(const GemmShape *shape, GemmSchedule *s) {
+  const MicroKernel *m = s->micro;
+  bool is_thread = cuda_micro_kind(m) == MMA_KIND_FMA;
+  uint32_t side = is_thread ? MICRO_THREADS_SIDE : MICRO_WARPS_SIDE;
+  s->m = at_most_side(m->rows * side);
+  s->n = at_most_side(m->columns * side);
+  s->k = is_thread ? 8 : TMA_STAGE_ROW_BYTES / gemm_element_bytes(shape);
+  s->thread_m = s->thread_n = s->warps_m = s->warps_n = 0;
+}
+
+/* Sets a field that the micro-kernel determines. */
+static bool set_micro_field(const GemmSchedule *s, const char *key,
+                            uint32_t value, uint32_t *field, Buffer *why) {
+  if (*field && *field != value)
+    return gemm_refuse(why, "micro=%s has %s=%u: leave out %s", s->micro->name,
+                       key, value, key);
+  *field = value;
+  return true;
+}
+
+static bool close_micro_fields(GemmSchedule *s, Buffer *why) {
+  const MicroKernel *m = s->micro;
+  if (cuda_micro_kind(m) == MMA_KIND_FMA)
+    return set_micro_field(s, "thread_m", m->rows, &s->thread_m, why) &&
+           set_micro_field(s, "thread_n", m->columns, &s->thread_n, why);
+  if (s->m % m->rows || s->n % m->columns)
+    return gemm_refuse(why,
+                       "m=%u n=%u: micro=%s needs multiples of %u rows and %u "
+                       "columns",
+                       s->m, s->n, m->name, m->rows, m->columns);
+  return set_micro_field(s, "warps_m", s->m / m->rows, &s->warps_m, why) &&
+         set_micro_field(s, "warps_n", s->n / m->columns, &s->warps_n, why);
+}
+
+static bool check_micro(const GemmShape *shape, const GemmSchedule *s,
+                        Buffer *why) {
+  const MicroKernel *m = s->micro;
+  if (shape->scale_block || shape->a.dtype != m->dtype)
+    return gemm_refuse(why, "micro=%s is for products of %s", m->name,
+                       dtype_info[m->dtype].name);
+  return s->mma_kind == (uint32_t)cuda_micro_kind(m) ||
+         gemm_refuse(why, "micro=%s needs way=%s", m->name,
+                     cuda_micro_kind(m) == MMA_KIND_FMA ? "fma" : "mma");
+}
+
+/* ---- changes ---- */
+
 bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
                    GemmSchedule *s, Buffer *why) {
   GemmSchedule to = *s;
-  if (!gemm_schedule_parse(&to, text, why))
+  to.mma_kind = s->micro ? (uint32_t)cuda_micro_kind(s->micro) : s->mma_kind;
+  if (!gemm_schedule_parse(&to, text, why) ||
+      (s->micro && !check_micro(shape, &to, why)))
     return false;
   if (to.store != s->store && to.store != STORE_TMA) {
     to.store_stages = 0;
     gemm_schedule_parse(&to, text, why);
   }
   uint32_t terms = TMA_STAGE_ROW_BYTES / gemm_element_bytes(shape);
-  if (to.mma_kind != s->mma_kind) {
+  if (to.mma_kind != s->mma_kind || to.micro) {
     to = (GemmSchedule){.mma_kind = to.mma_kind,
+                        .micro = s->micro,
                         .copy = gemm_has_producer(&to) ? COPY_TMA
                                 : gpu->has_cp_async    ? COPY_CP_ASYNC
                                                        : COPY_VIA_REGISTERS,
@@ -430,7 +490,7 @@ bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
                         .warps_n = to.mma_kind == MMA_KIND_MMA_SYNC ? 2 : 0,
                         .thread_m = to.mma_kind == MMA_KIND_FMA ? 8 : 0,
                         .thread_n = to.mma_kind == MMA_KIND_FMA ? 8 : 0,
-                        .stages = 3,
+                        .stages = gpu->has_cp_async ? 3 : MIN_STAGES,
                         .raster = GEMM_RASTER_TILES,
                         .split = 1,
                         .cluster_m = 1,
@@ -441,7 +501,10 @@ bool gemm_override(const GemmShape *shape, const GpuSpec *gpu, const char *text,
       to.warps_m = 1, to.accumulators = MAX_ACCUMULATORS;
     if (to.mma_kind == MMA_KIND_FMA)
       to.warps_m = 0;
-    if (!gemm_schedule_parse(&to, text, why))
+    if (to.micro)
+      open_micro_fields(shape, &to);
+    if (!gemm_schedule_parse(&to, text, why) ||
+        (to.micro && !close_micro_fields(&to, why)))
       return false;
   }
   if (!check_schedule(shape, gpu, &to, why) ||

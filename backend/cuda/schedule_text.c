@@ -389,9 +389,11 @@ static const char *check_entry(const ScheduleEntry *e, Arena *arena) {
     return arena_printf(arena, "`%s` is not an architecture", e->arch);
   if (e->kind == SCHEDULE_KERNEL)
     return NULL;
-  const char *fields = rule_fields(e, arena);
+  const char *fields = rule_fields(e, arena), *micro;
   if (!fields)
     return "expected fields in braces, such as {m=128 n=256 stages=4}";
+  if (e->kind == SCHEDULE_GEMM)
+    fields = gemm_schedule_take_micro(arena, fields, &micro);
   return gemm_schedule_parse(&ignored, fields, &why) ? NULL : why.text;
 }
 

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef SIM_SOURCE
-#define SIM_SOURCE "."
-#endif
+/* The files that are compiled with a kernel. */
+extern const char sim_abi_text[], sim_kernel_text[], sim_hooks_text[];
+
+enum { MAX_OPEN_FOLDERS = 8 };
 
 /* ---- compiler ---- */
 
@@ -47,17 +49,26 @@ bool sim_is_available(void) {
   return compiler() != NULL;
 }
 
+ArtifactKey sim_compiler_key(void) {
+  char command[600], version[200] = "";
+  const char *cxx = compiler();
+  if (!cxx)
+    return (ArtifactKey){{0}};
+  snprintf(command, sizeof command, "%.500s --version 2>&1", cxx);
+  FILE *f = popen(command, "r");
+  if (f && !fgets(version, sizeof version, f))
+    version[0] = 0;
+  if (f)
+    pclose(f);
+  return artifact_key(
+      2, (ArtifactPart[]){{cxx, strlen(cxx)}, {version, strlen(version)}});
+}
+
 bool sim_sees_registers(void) {
   char command[600];
   snprintf(command, sizeof command, "! %.500s --version 2>&1 | grep -q clang",
            compiler());
   return system(command) == 0;
-}
-
-/* The folder of backend/: of this source tree, or AXON_SOURCE. */
-static const char *source_root(void) {
-  const char *set = getenv("AXON_SOURCE");
-  return set ? set : SIM_SOURCE;
 }
 
 /* Skips to the end of the parenthesis that opens at p. */
@@ -148,22 +159,30 @@ static const char poison_sed_script[] =
     "s/-16843010\\b/-65794/\n"
     "/\\.byte\t-2$/{N;N;N;s/^\\(\\(.*-2.\\)\\{3\\}.*\\)-2$/\\1-1/}";
 
+ArtifactKey sim_runtime_key(void) {
+  return artifact_key(
+      4, (ArtifactPart[]){{sim_abi_text, strlen(sim_abi_text)},
+                          {sim_kernel_text, strlen(sim_kernel_text)},
+                          {sim_hooks_text, strlen(sim_hooks_text)},
+                          {compiler_flags, sizeof compiler_flags}});
+}
+
 /* ---- cache ---- */
 
 /* AXON_SIM_CACHE names a folder for compiled kernels, which processes share.
- * The key does not contain the files of the simulator: one folder is for one
- * state of backend/.  Returns NULL if there is no such folder. */
+ * Returns NULL if there is no such folder. */
 static char *cached_path(const char *source, const char *name,
                          const char *suffix) {
   const char *folder = getenv("AXON_SIM_CACHE"), *cxx = compiler();
   char *path = NULL;
   if (!folder || !*folder)
     return NULL;
-  ArtifactKey key = artifact_key(
-      4, (ArtifactPart[]){{source, strlen(source)},
-                          {name, strlen(name)},
-                          {cxx, strlen(cxx)},
-                          {compiler_flags, sizeof compiler_flags}});
+  ArtifactKey runtime = sim_runtime_key();
+  ArtifactKey key =
+      artifact_key(4, (ArtifactPart[]){{source, strlen(source)},
+                                       {name, strlen(name)},
+                                       {cxx, strlen(cxx)},
+                                       {&runtime, sizeof runtime}});
   mkdir(folder, 0700);
   if (asprintf(&path, "%s/%016llx%016llx%s", folder,
                (unsigned long long)key.word[0], (unsigned long long)key.word[1],
@@ -192,41 +211,73 @@ static bool copy_file(const char *from, const char *to) {
 
 /* ---- compilation ---- */
 
-/* The folder $runtime contains what is the same for all kernels: kernel.hh, as
- * a precompiled header, and the object file of hooks.cc.  Without it, half of
- * the kernels compile twice as long.  A concurrent process may create the same
- * folder.
+/* The folder $runtime contains what is the same for all kernels: the files of
+ * the simulator, in backend/; kernel.hh as a precompiled header; and the object
+ * file of hooks.cc.  Without it, half of the kernels compile twice as long.  A
+ * concurrent process may create the same folder.
  *
  * Compilation and link of a kernel are separate: a direct link would add the
  * sanitizer library. */
 static const char script[] =
-    "sim=$source/backend/cuda/sim\n"
-    "compile() { $cxx $flags -I\"$source\" \"$@\"; }\n"
+    "export LC_ALL=C\n"
+    "compile() { $cxx $flags \"$@\"; }\n"
     "make_runtime() {\n"
-    "  ln -s \"$sim/kernel.hh\" \"$1\" &&\n"
-    "    compile -x c++-header -o \"$1/kernel.hh.gch\" \"$sim/kernel.hh\" &&\n"
-    "    compile -fno-sanitize=all -c -o \"$1/hooks.o\" \"$sim/hooks.cc\" &&\n"
+    "  sim=\"$1/backend/cuda/sim\"\n"
+    "  cp -R backend \"$1\" && cp \"$sim/kernel.hh\" \"$1\" &&\n"
+    "    compile -I\"$1\" -x c++-header -o \"$1/kernel.hh.gch\" \\\n"
+    "      \"$sim/kernel.hh\" &&\n"
+    "    compile -I\"$1\" -fno-sanitize=all -c -o \"$1/hooks.o\" \\\n"
+    "      \"$sim/hooks.cc\" &&\n"
     "    { mv -T \"$1\" \"$runtime\" || rm -r \"$1\"; }\n"
     "}\n"
     "[ -e \"$runtime\" ] || make_runtime \"$(mktemp -d \"$runtime.XXXXXX\")\"\n"
-    "compile -include \"$runtime/kernel.hh\" -S -o kernel.s kernel.cc &&\n"
+    "compile -I\"$runtime\" -include \"$runtime/kernel.hh\" -S -o kernel.s \\\n"
+    "  kernel.cc &&\n"
     "  sed -i -e \"$poison\" kernel.s &&\n"
     "  $cxx -shared -nostdlib -fno-use-linker-plugin -o kernel.so kernel.s \\\n"
     "    \"$runtime/hooks.o\" -lm -lgcc\n";
+
+/* Writes the files of the simulator into the folder. */
+static bool write_runtime(const Sim *s) {
+  static const char *const folders[] = {"backend", "backend/cuda",
+                                        "backend/cuda/sim"};
+  const struct {
+    const char *name, *text;
+  } files[] = {{"abi.h", sim_abi_text},
+               {"kernel.hh", sim_kernel_text},
+               {"hooks.cc", sim_hooks_text}};
+  char path[400];
+  for (size_t j = 0; j < ARRAY_LEN(folders); j++) {
+    snprintf(path, sizeof path, "%.300s/%s", s->folder, folders[j]);
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+      return false;
+  }
+  for (size_t j = 0; j < ARRAY_LEN(files); j++) {
+    snprintf(path, sizeof path, "%.300s/backend/cuda/sim/%s", s->folder,
+             files[j].name);
+    FILE *f = fopen(path, "w");
+    if (!f)
+      return false;
+    fputs(files[j].text, f);
+    if (fclose(f) != 0)
+      return false;
+  }
+  return true;
+}
 
 static bool compile(Sim *s, const char *source, const char *runtime,
                     Buffer *error) {
   char log[300], source_path[300], *command = NULL;
   snprintf(source_path, sizeof source_path, "%s/kernel.cc", s->folder);
   snprintf(log, sizeof log, "%s/log", s->folder);
-  if (!write_text(source_path, source, s->name)) {
+  if (!write_runtime(s) || !write_text(source_path, source, s->name)) {
     buffer_printf(error, "%s: %s", source_path, strerror(errno));
     return false;
   }
   if (asprintf(&command,
                "cd '%s' && exec >log 2>&1\n"
-               "runtime='%s' source='%s' cxx='%s' flags='%s' poison='%s'\n%s",
-               s->folder, runtime, source_root(), compiler(), compiler_flags,
+               "runtime='%s' cxx='%s' flags='%s' poison='%s'\n%s",
+               s->folder, runtime, compiler(), compiler_flags,
                poison_sed_script, script) < 0)
     return false;
   bool good = system(command) == 0;
@@ -314,26 +365,23 @@ Sim *sim_compile(const char *source, const char *name, Buffer *error) {
   return s;
 }
 
+static int remove_one(const char *path, const struct stat *about, int kind,
+                      struct FTW *level) {
+  (void)about, (void)kind, (void)level;
+  return remove(path);
+}
+
+void sim_remove_dir(const char *folder) {
+  nftw(folder, remove_one, MAX_OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
+}
+
 void sim_free(Sim *s) {
-  static const char *const files[] = {"kernel.cc",
-                                      "kernel.s",
-                                      "kernel.so",
-                                      "log",
-                                      "runtime/kernel.hh.gch",
-                                      "runtime/kernel.hh",
-                                      "runtime/hooks.o",
-                                      "runtime"};
   if (!s)
     return;
   if (s->library)
     dlclose(s->library);
-  for (size_t j = 0; s->folder && j < ARRAY_LEN(files); j++) {
-    char path[400];
-    snprintf(path, sizeof path, "%s/%s", s->folder, files[j]);
-    remove(path);
-  }
   if (s->folder)
-    rmdir(s->folder);
+    sim_remove_dir(s->folder);
   free(s->folder);
   free(s->path);
   free(s->name);

@@ -8,7 +8,6 @@
 #include "support/compiler.h"
 
 #include <ctype.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,12 +233,6 @@ static int child(const char *source, uint32_t seeds,
   return good ? MUTANT_SURVIVED : MUTANT_KILLED;
 }
 
-static int remove_one(const char *path, const struct stat *about, int kind,
-                      struct FTW *level) {
-  (void)about, (void)kind, (void)level;
-  return remove(path);
-}
-
 /* The temporary files of a crashed child are deleted with its folder. */
 MutantOutcome mutant_run(const char *source, uint32_t seeds, uint32_t seconds,
                          bool (*run)(void *owner, Sim *s, uint64_t seed),
@@ -262,7 +255,7 @@ MutantOutcome mutant_run(const char *source, uint32_t seeds, uint32_t seconds,
   }
   int status = 0;
   bool ended = pid > 0 && waitpid(pid, &status, 0) == pid;
-  nftw(folder, remove_one, 4, FTW_DEPTH | FTW_PHYS);
+  sim_remove_dir(folder);
   free(folder);
   if (!ended)
     return MUTANT_STILLBORN;

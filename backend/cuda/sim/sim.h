@@ -5,9 +5,7 @@
 #ifndef AXON_CUDA_SIM_H
 #define AXON_CUDA_SIM_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "runtime/artifact.h"
 
 typedef struct Buffer Buffer;
 typedef struct Sim Sim;
@@ -21,6 +19,12 @@ void sim_free(Sim *s);
 /* Creates a folder for temporary files.  The caller frees the name.  NULL: see
  * errno. */
 char *sim_temp_dir(void);
+/* Removes such a folder and what it contains. */
+void sim_remove_dir(const char *folder);
+/* Identifies the compiler and its version. */
+ArtifactKey sim_compiler_key(void);
+/* Identifies the files and flags that kernels are compiled with. */
+ArtifactKey sim_runtime_key(void);
 /* True if there is a C++ compiler. */
 bool sim_is_available(void);
 /* True if the compiler instruments accesses to local arrays, as g++ does. */
