@@ -88,7 +88,7 @@ unit_case() {
   cd "$here" || exit 1
   case ${path##*/} in # tests that compile many kernels
   kernels_test | primitives_test)
-    export AXON_CC="${AXON_CC:-$here/tests/sampled_cc}" AXON_OPTIMIZE=always
+    export AXON_CC="${AXON_CC:-$here/tests/sampled_cc}" AXON_OPTIMIZE=together
     ;;
   esac
   timeout 1500 "$path" >"$work/out" 2>&1 || {

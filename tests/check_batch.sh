@@ -54,6 +54,10 @@ run() { # run NAME SETTING...
 largest() { sort -n "$work/$1.log" | tail -1; }
 run alone AXON_OPTIMIZE=always
 [ "$(largest alone)" = 1 ] || fail 'optimized kernels are in a batch'
+run together AXON_OPTIMIZE=together
+cmp "$work/alone.out" "$work/together.out" || fail 'together: the bits differ'
+[ "$(largest together)" -ge 3 ] || fail 'together: no batch'
+[ ! -e "$work/together.log.quick" ] || fail 'together: a quick object'
 for name in batched fails killed slow; do
   seconds=
   [ "$name" != slow ] || seconds=4

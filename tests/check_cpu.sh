@@ -16,7 +16,7 @@ command -v "${AXON_CC:-cc}" >/dev/null ||
 TEST_CACHE=$(mktemp -d)
 trap 'rm -rf "$TEST_CACHE"' EXIT
 export AXON TEST_CACHE AXON_TARGET=cpu AXON_TINY=0 LIMIT=1000
-export AXON_CC="${AXON_CC:-$PWD/tests/sampled_cc}" AXON_OPTIMIZE=always
+export AXON_CC="${AXON_CC:-$PWD/tests/sampled_cc}" AXON_OPTIMIZE=together
 {
   find tests/ops tests/run tests/fuse tests/repl -name '*.out' -o \
     -name '*.repl' 2>/dev/null | sort |

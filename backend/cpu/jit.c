@@ -274,8 +274,9 @@ static void enqueue(JitObject *o) {
   if (o->state != JIT_DEFERRED)
     return;
   o->state = JIT_WAITING;
-  o->may_join = o->level == COMPILE_QUICK &&
-                compile_batch_accepts(o->source, o->source_len);
+  bool joins_level =
+      o->level == COMPILE_QUICK || toolchain()->optimizes_batches;
+  o->may_join = joins_level && compile_batch_accepts(o->source, o->source_len);
   list_append(o);
 }
 
@@ -290,13 +291,13 @@ static void fail_object(JitObject *o, const char *reason) {
 
 /* ---- batches ---- */
 
-/* The number of sources for one process: the quick objects that wait are
- * divided among as many processes as may run at a time, and MAX_BATCH_KERNELS
- * is the most. */
-static uint32_t batch_size(void) {
+/* The number of sources for one process: the objects of this level that wait
+ * are divided among as many processes as may run at a time, and
+ * MAX_BATCH_KERNELS is the most. */
+static uint32_t batch_size(CompileLevel level) {
   int64_t waiting = 0;
   for (const JitObject *o = jit_objects.pending; o; o = o->list_next)
-    waiting += o->state == JIT_WAITING && o->level == COMPILE_QUICK;
+    waiting += o->state == JIT_WAITING && o->level == level;
   int64_t fair_share = ceil_div(waiting, thread_pool_size());
   return (uint32_t)(fair_share < MAX_BATCH_KERNELS ? fair_share
                                                    : MAX_BATCH_KERNELS);
@@ -304,10 +305,11 @@ static uint32_t batch_size(void) {
 
 /* Adds objects that wait to the batch of the first one. */
 static void gather_batch(JitObject *first) {
-  uint32_t left = first->may_join ? batch_size() : 1;
+  uint32_t left = first->may_join ? batch_size(first->level) : 1;
   JitObject **end = &first->batch_next;
   for (JitObject *o = jit_objects.pending; o && left > 1; o = o->list_next) {
     if (o == first || o->state != JIT_WAITING || !o->may_join ||
+        o->level != first->level ||
         !compile_batch_matches(first->source, o->source))
       continue;
     o->state = JIT_BATCHED;

@@ -261,15 +261,17 @@ static int timeout_setting(void) {
 /* ---- when kernels are optimized ---- */
 
 /* Returns false if the setting is invalid. */
-static bool optimize_setting(bool *quick_at_first) {
+static bool optimize_setting(Toolchain *t) {
   const char *setting = getenv("AXON_OPTIMIZE");
-  *quick_at_first = !setting || strcmp(setting, "always") != 0;
-  return !setting || !*setting || !*quick_at_first ||
-         strcmp(setting, "later") == 0;
+  if (!setting || !*setting)
+    setting = "later";
+  t->optimizes_batches = strcmp(setting, "together") == 0;
+  t->quick_at_first = !t->optimizes_batches && strcmp(setting, "always") != 0;
+  return !t->quick_at_first || strcmp(setting, "later") == 0;
 }
 
 bool toolchain_check(Fault *fault) {
-  bool quick_at_first;
+  Toolchain settings;
   if (!timeout_setting()) {
     fault_set(fault, "AXON_CC_SECONDS=%s is not a number of seconds",
               getenv("AXON_CC_SECONDS"));
@@ -278,10 +280,10 @@ bool toolchain_check(Fault *fault) {
                    DEFAULT_TIMEOUT_SECONDS);
     return false;
   }
-  if (!optimize_setting(&quick_at_first)) {
+  if (!optimize_setting(&settings)) {
     fault_set(fault, "AXON_OPTIMIZE=%s is not a time to optimize kernels",
               getenv("AXON_OPTIMIZE"));
-    fault_set_help(fault, "use always or later, or unset it (default: later)");
+    fault_set_help(fault, "use always, later or together (default: later)");
     return false;
   }
   return true;
@@ -293,7 +295,7 @@ static void detect_toolchain(void) {
   cached_toolchain.timeout_seconds = timeout_setting();
   if (!cached_toolchain.timeout_seconds)
     cached_toolchain.timeout_seconds = DEFAULT_TIMEOUT_SECONDS;
-  optimize_setting(&cached_toolchain.quick_at_first);
+  optimize_setting(&cached_toolchain);
   cached_toolchain.user_arg_count = cached_toolchain.arg_count;
   for (size_t k = 0; k < ARRAY_LEN(flags); k++)
     add_arg(flags[k]);

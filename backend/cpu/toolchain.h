@@ -26,7 +26,8 @@ typedef struct Toolchain {
   uint32_t user_arg_count; /* the program and the arguments in AXON_CC, a prefix
                               of args */
   int timeout_seconds;     /* a compilation that takes longer is killed */
-  bool quick_at_first;     /* small kernels; unset by AXON_OPTIMIZE=always */
+  bool quick_at_first;     /* small kernels: AXON_OPTIMIZE=later */
+  bool optimizes_batches;  /* AXON_OPTIMIZE=together */
 } Toolchain;
 
 /* Detected once: AXON_CC, perhaps with arguments, or the first of cc, gcc,

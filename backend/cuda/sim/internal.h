@@ -34,7 +34,6 @@ enum {
   SIM_SHARED_BASE = 1024,  /* first address of dynamic shared memory */
   SIM_MAX_READERS = 3,     /* readers that a shadow cell stores */
   SIM_SHADOW_WORD = 4,     /* bytes that share a cell while it suffices */
-  SIM_CLOCK_LANES = 4,     /* agents whose times are joined at once */
   /* Larger sites are code addresses, smaller ones are lines. */
   SIM_FIRST_CODE_SITE = 1 << 24,
   SIM_TEXT_BYTES = 200, /* description of a site or an agent */
@@ -218,9 +217,8 @@ typedef struct AsyncOp {
 struct SimCluster {
   uint32_t number;
   SimBlock *blocks;
-  uint32_t live_threads; /* threads that have not exited */
-  /* Agents, and capacity of clocks, a multiple of SIM_CLOCK_LANES. */
-  uint32_t agent_count, max_agents;
+  uint32_t live_threads;            /* threads that have not exited */
+  uint32_t agent_count, max_agents; /* and capacity of clocks */
   uint32_t tcgen05_group; /* blocks of its tcgen05 instructions; 0: none yet */
   bool fenced;            /* the second halves of clocks are in use */
   Agent *agents;

@@ -269,7 +269,6 @@ static bool make_cluster(SimRun *r, SimCluster *c, uint32_t number) {
   char **stacks;
   uint32_t blocks = r->cluster_blocks, place = (uint32_t)(c - r->clusters);
   uint32_t max_agents = blocks * (r->threads * 3 + 256);
-  max_agents += -max_agents % SIM_CLOCK_LANES;
   if (!fiber_stacks(&stacks, (size_t)r->cluster_count * blocks * r->threads))
     return false;
   *c = (SimCluster){.number = number,
