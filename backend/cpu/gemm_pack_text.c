@@ -107,7 +107,7 @@ static bool has_other_steps(const Nest *n) {
         l->packs[NEST_LEFT] || l->packs[NEST_RIGHT] || l->finishes)
       return true;
   }
-  return n->flat.axis != NO_LOOP || n->stream.row_axis != NO_LOOP ||
+  return n->flat[0].axis != NO_LOOP || n->stream.row_axis != NO_LOOP ||
          n->shared_axis != NO_LOOP || n->interleaved_axis != NO_LOOP ||
          n->loads_broadcasts || n->fuses_products || n->has_epilogue;
 }
