@@ -37,6 +37,13 @@ bool affine_equal(const AffineExpr *x, const AffineExpr *y) {
   return memcmp(x, y, sizeof *x) == 0;
 }
 
+bool affine_has_floor_divs(const AffineExpr *q) {
+  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
+    if (q->coef[v])
+      return true;
+  return false;
+}
+
 static void var_range(const LoopNest *k, uint32_t v, int64_t *low,
                       int64_t *high) {
   *low = v < MAX_KERNEL_AXES ? 0 : k->floor_divs[v - MAX_KERNEL_AXES].low;

@@ -281,6 +281,7 @@ bool affine_div_rem(Arena *arena, const AffineExpr *x, int64_t divisor,
                     const LoopNest *loop, AffineExpr **quotient,
                     AffineExpr **remainder);
 bool affine_equal(const AffineExpr *x, const AffineExpr *y);
+bool affine_has_floor_divs(const AffineExpr *q);
 /* Returns NULL for NULL. */
 AffineExpr *affine_copy(Arena *arena, const AffineExpr *from);
 /* Bounds of q over all iterations.  Returns false if they are unknown or

@@ -240,6 +240,8 @@ void nest_build_step(NestBuilder *b, NestStepKind kind, uint32_t axis,
                      uint32_t piece, int64_t number, NestTail tail);
 void nest_build_flag(NestBuilder *b, NestStepKind kind);
 void nest_build_order(NestBuilder *b, const NestStep *order);
+/* Orders loops, and makes the first `tasks` of them tasks. */
+void nest_build_tasks(NestBuilder *b, const NestStep *order, uint32_t tasks);
 
 /* ---- nest_verify.c ---- */
 

@@ -35,3 +35,11 @@ void nest_build_order(NestBuilder *b, const NestStep *s) {
   if (is_needed)
     take_step(b, s);
 }
+
+void nest_build_tasks(NestBuilder *b, const NestStep *order, uint32_t tasks) {
+  nest_build_order(b, order);
+  for (uint32_t j = 0; j < tasks; j++)
+    nest_build_step(b, STEP_TASKS, order->pieces[j].axis,
+                    order->pieces[j].piece, 0, TAIL_LESS);
+  b->nest->task_steps = b->nest->steps.len;
+}

@@ -12,17 +12,10 @@
 
 #include <string.h>
 
-static bool has_floor_divs(const AffineExpr *q) {
-  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
-    if (q->coef[v])
-      return true;
-  return false;
-}
-
 bool loop_load_is_strided(const LoopNest *loop, const KernelOp *s,
                           uint32_t vector_axis, double *elements) {
   if (s->kind != KOP_LOAD || s->checked_index_count || s->packed_pairs ||
-      s->dtype == DT_I64 || has_floor_divs(s->address) ||
+      s->dtype == DT_I64 || affine_has_floor_divs(s->address) ||
       loop->axis_count <= loop->parallel_axes)
     return false;
   int64_t lane_stride = s->address->coef[vector_axis], contiguous_extent = 0;
@@ -56,7 +49,7 @@ bool loop_store_is_strided(const LoopNest *loop, const LoopOutput *r,
   uint32_t v = r->global_index && r->dtype != DT_I64
                    ? contiguous_store_axis(loop, r)
                    : MAX_KERNEL_AXES;
-  return v < MAX_KERNEL_AXES && !has_floor_divs(r->global_index) &&
+  return v < MAX_KERNEL_AXES && !affine_has_floor_divs(r->global_index) &&
          loop_extent_hint(loop, v) >= MIN_STAGED_STORE_ELEMENTS &&
          extent_proved(loop->graph, EXTENT_LE, 2,
                        r->global_index->coef[vector_axis]);

@@ -33,25 +33,30 @@ done
 
 # ---- other steps of these nests: the same results, also read back ----
 # Lines of terms, and of columns: panels with and without transposition.
-panels='tile (i[0-9]+) ([0-9]+) peel; tile \S+ ([0-9]+); order \S+ (i[0-9]+), [^}]*'
-squares='tile (i[0-9]+) ([0-9]+); tile \S+ ([0-9]+); tile (i[0-9]+) [^}]*'
+columns='tile (i[0-9]+) ([0-9]+)'
+panels="$columns peel; tile \S+ ([0-9]+); order \S+ (i[0-9]+), [^}]*"
+squares="$columns; tile \S+ ([0-9]+); tile (i[0-9]+) [^}]*"
+to_panels='tile \1 \2 peel; tile \1.1 \3; order \1.2, \4, \1.1, \1; lanes \1'
+to_squares='tile \1 \2; tile \1.1 \3; tile \4 \2; '
+to_squares+='order \1.2, \1.1, \4.1, \1, \4; unroll \1; lanes \4; transpose \1'
 export AXON_VERIFY=1
 count=0
 while IFS='|' read -r name lines text; do
   count=$((count + 1))
   sed -E "/^ *pack /{$lines$text}" chosen.axs >packs.axs
   cmp -s chosen.axs packs.axs && fail "$name: no nest changes"
-  AXON_THREADS=$((1 + count % 2)) "$AXON" --schedules packs.axs gemm.axn >got 2>&1
+  AXON_THREADS=$((1 + count % 2)) \
+    "$AXON" --schedules packs.axs gemm.axn >got 2>&1
   cmp -s expected got || fail "$name: $(diff expected got | head -5)"
   "$AXON" plan --schedule --schedules packs.axs gemm.axn >again
   cmp -s packs.axs again || fail "$name: $(diff packs.axs again | head -5)"
 done <<END
 tests of tiles||s/ peel/ if/
-unrolled vectors|/transpose/!|s/; lanes (i[0-9]+)/; tile \1.1 3 peel; unroll \1.1&/
+unrolled|/transpose/!|s/; lanes (i[0-9]+)/; tile \1.1 3 peel; unroll \1.1&/
 blocks of vectors|/transpose/!|s/; lanes (i[0-9]+)/; tile \1.1 3&/
 blocks of terms||s/\{order (i[0-9]+), /{tile \1 5; order \1.1, \1, /
-transposed||s/$panels/tile \1 \2; tile \1.1 \3; tile \4 \2; order \1.2, \1.1, \4.1, \1, \4; unroll \1; lanes \4; transpose \1/
-not transposed||s/$squares/tile \1 \2 peel; tile \1.1 \3; order \1.2, \4, \1.1, \1; lanes \1/
+transposed||s/$panels/$to_squares/
+not transposed||s/$squares/$to_panels/
 END
 unset AXON_VERIFY
 kernel=$(awk '/^kernel/ { k = $0 } /by gemm/ { g = k } /^ *pack/ { g = "" }

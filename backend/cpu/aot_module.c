@@ -9,7 +9,6 @@
 #include "backend/emit/prelude.h"
 #include "machine/limits/cpu.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Placeholder for a kernel's number, until the source is known to be new. */
@@ -73,15 +72,6 @@ static void emit_int_args(EntryWriter *writer, const Call *call) {
     emit_extent(writer, call->ints.at[j]);
   }
   buffer_puts(writer->out, call->ints.len ? "};\n" : "0};\n");
-}
-
-static void emit_float_literal(Buffer *out, double x) {
-  if (isnan(x))
-    buffer_puts(out, "NAN");
-  else if (isinf(x))
-    buffer_puts(out, x < 0 ? "-INFINITY" : "INFINITY");
-  else
-    buffer_printf(out, "%a", x);
 }
 
 static void emit_float_args(EntryWriter *writer, const Call *call) {

@@ -243,11 +243,7 @@ static void choose_tasks(TileNest *c, const ConvWindow *w) {
   add_batch(c, &order);
   nest_step_add(&order, c->rows, 0);
   nest_step_add(&order, c->columns, 0);
-  nest_build_order(&c->builder, &order);
-  for (uint32_t j = 0; j < tasks; j++)
-    nest_build_step(&c->builder, STEP_TASKS, order.pieces[j].axis, 0, 0,
-                    TAIL_LESS);
-  c->builder.nest->task_steps = c->builder.nest->steps.len;
+  nest_build_tasks(&c->builder, &order, tasks);
 }
 
 Nest *gemm_nest_choose(const Kernel *k, const Schedule *s, const GemmTiling *t,

@@ -77,10 +77,7 @@ const KernelOp *gemm_operand_unpacked_load(const LoopNest *loop, Dtype t) {
   if ((!read && s->kind != KOP_LOAD_LOCAL) || s->dtype != t ||
       loop->axis_count != loop->spatial_axes + !loop->accumulated_axes)
     return NULL;
-  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
-    if (s->address->coef[v])
-      return NULL;
-  return s;
+  return affine_has_floor_divs(s->address) ? NULL : s;
 }
 
 /* True if b can be read in place. */

@@ -44,11 +44,7 @@ static void choose_tasks(PackChoice *c) {
   uint32_t tasks = order.piece_count;
   add_lines(c, &order);
   add_terms(c, &order, 0);
-  nest_build_order(&c->builder, &order);
-  for (uint32_t j = 0; j < tasks; j++)
-    nest_build_step(&c->builder, STEP_TASKS, order.pieces[j].axis, 0, 0,
-                    TAIL_LESS);
-  c->builder.nest->task_steps = c->builder.nest->steps.len;
+  nest_build_tasks(&c->builder, &order, tasks);
 }
 
 /* Vectors along the terms of each line. */

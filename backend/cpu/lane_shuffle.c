@@ -71,9 +71,7 @@ static bool has_constant_places(const LaneShuffle *f, const KernelOp *load) {
     is_constant &= is_constant_axis(f, load, f->axes[j]);
   for (uint32_t v = f->loop->spatial_axes; v < f->loop->axis_count; v++)
     is_constant &= is_constant_axis(f, load, v);
-  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
-    is_constant &= load->address->coef[v] == 0;
-  return is_constant;
+  return is_constant && !affine_has_floor_divs(load->address);
 }
 
 /* The offset of a term in the order of the reduced axes. */

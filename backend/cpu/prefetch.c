@@ -23,13 +23,6 @@ typedef struct IndexLoad {
   const AffineExpr *place;  /* without the start */
 } IndexLoad;
 
-static bool has_quotients(const AffineExpr *q) {
-  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
-    if (q->coef[v])
-      return true;
-  return false;
-}
-
 /* The index may be converted. */
 static IndexLoad index_load_of(const Emitter *e, uint32_t at) {
   const KernelOp *s = &e->loop->ops.at[at];
@@ -37,14 +30,14 @@ static IndexLoad index_load_of(const Emitter *e, uint32_t at) {
     s = &e->loop->ops.at[s->args[0]];
   if (s->kind != KOP_LOAD || s->checked_index_count > 1 ||
       dtype_is_float(s->dtype) || s->dtype == DT_BOOL ||
-      has_quotients(s->address))
+      affine_has_floor_divs(s->address))
     return (IndexLoad){0};
   if (!s->checked_index_count)
     return (IndexLoad){s, NULL, s->address};
   uint32_t start;
   const CheckedIndex *part = &s->checked_indices[0];
   const KernelOp *index = loop_index_affine(e->loop, part->index_op, &start);
-  return index && !has_quotients(index->affine)
+  return index && !affine_has_floor_divs(index->affine)
              ? (IndexLoad){s, part, index->affine}
              : (IndexLoad){0};
 }
@@ -174,10 +167,8 @@ static bool is_last_reader(const Emitter *e, const KernelOp *s) {
 
 static bool is_row_of_point(const Emitter *e, const KernelOp *s) {
   uint32_t outer = e->kernel->parallel_axes;
-  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
-    if (s->address->coef[v])
-      return false;
-  return e->cpu->schedule->task_kind == TASK_POINT && e->width > 1 &&
+  return !affine_has_floor_divs(s->address) &&
+         e->cpu->schedule->task_kind == TASK_POINT && e->width > 1 &&
          !e->cpu->schedule->reduction_chunk && outer > 0 &&
          e->kernel->loops.at[e->loop_index] == e->loop &&
          e->vector_axis >= outer && s->address->coef[e->vector_axis] == 1 &&

@@ -7,7 +7,6 @@
 #include "machine/limits/cuda.h"
 #include "support/arena_text.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,15 +86,6 @@ static uint32_t add_source(AotKernelWriter *a, const CudaKernel *k) {
 
 /* ---- launches ---- */
 
-static void put_float(Buffer *out, double x) {
-  if (isnan(x))
-    buffer_puts(out, "NAN");
-  else if (isinf(x))
-    buffer_puts(out, x < 0 ? "-INFINITY" : "INFINITY");
-  else
-    buffer_printf(out, "%a", x);
-}
-
 /* The same layout as in kernel_args.c, with 64-bit indices. */
 static void put_args(AotKernelWriter *a, const CudaKernel *k,
                      const CudaPass *p) {
@@ -123,9 +113,9 @@ static void put_args(AotKernelWriter *a, const CudaKernel *k,
   }
   for (uint32_t j = 0; j < call->floats.len; j++) {
     buffer_puts(out, j ? ", {" : ",\n{{");
-    put_float(out, call->floats.at[j]);
+    emit_float_literal(out, call->floats.at[j]);
     buffer_puts(out, ", (float)");
-    put_float(out, call->floats.at[j]);
+    emit_float_literal(out, call->floats.at[j]);
     buffer_puts(out, "}");
   }
   buffer_puts(out, call->floats.len ? "}};\n" : "};\n");

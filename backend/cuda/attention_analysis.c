@@ -643,7 +643,7 @@ static bool can_store_statistics(const AttentionPass *t, const Kernel *k) {
   for (uint32_t j = 0; j < t->pattern.pv_loop; j++)
     for (uint32_t i = 0; i < k->loops.at[j]->outputs.len; i++) {
       const AffineExpr *at = k->loops.at[j]->outputs.at[i].global_index;
-      if (at && !cuda_is_affine(at))
+      if (at && affine_has_floor_divs(at))
         return false;
     }
   return true;

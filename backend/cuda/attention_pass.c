@@ -397,13 +397,6 @@ static void put_trim_check(void *owner, Buffer *out, const char *row_max,
 
 /* ---- pass ---- */
 
-static int64_t axis_count(CudaWriter *w, uint32_t count, const uint32_t *axes) {
-  int64_t all = 1;
-  for (uint32_t j = 0; j < count; j++)
-    all = emit_extent_mul(&w->e, all, w->k->loops.at[0]->extents[axes[j]]);
-  return all;
-}
-
 static const char *operand_tensor_map(CudaWriter *w, const AttentionPass *t,
                                       uint32_t which) {
   TensorMap map = t->tensor_map[which];
@@ -487,8 +480,8 @@ static void note_alignment(CudaWriter *w, const AttentionPass *t) {
 }
 
 static void set_grid(CudaWriter *w, const AttentionPass *t) {
-  int64_t rows = axis_count(w, t->m_count, t->m);
-  int64_t batches = axis_count(w, t->batch_count, t->batch);
+  int64_t rows = gemm_axes_extent(w, t->m_count, t->m);
+  int64_t batches = gemm_axes_extent(w, t->batch_count, t->batch);
   w->pass->grid_blocks = emit_extent_mul(
       &w->e, emit_extent_ceil_div(&w->e, rows, t->s.m), batches);
   w->pass->max_grid_blocks = gemm_max_grid_blocks(&t->s, &t->gpu);

@@ -11,7 +11,7 @@
 /* True for outputs that gemm_epilogue.c stores: floats at an affine address. */
 static bool is_direct_output(const LoopOutput *r) {
   return r->global_index && dtype_is_float(r->dtype) &&
-         cuda_is_affine(r->global_index) && !r->global_index->constant;
+         !affine_has_floor_divs(r->global_index) && !r->global_index->constant;
 }
 
 /* The index of the output among these, from loop `first` on; UINT32_MAX: it is

@@ -101,8 +101,8 @@ static bool reads_same_point(const Kernel *k, const KernelOp *s,
 static bool has_pointwise_epilogue(const Kernel *k) {
   const LoopNest *first = k->loops.at[0];
   const LoopOutput *sum = &first->outputs.at[0];
-  if ((sum->global_index && !cuda_is_affine(sum->global_index)) ||
-      (sum->local_index && !cuda_is_affine(sum->local_index)))
+  if ((sum->global_index && affine_has_floor_divs(sum->global_index)) ||
+      (sum->local_index && affine_has_floor_divs(sum->local_index)))
     return false;
   for (uint32_t j = 1; j < k->loops.len; j++) {
     const LoopNest *loop = k->loops.at[j];

@@ -134,7 +134,7 @@ static void put_paired_epilogue(void *owner, Buffer *out, const char *x,
   w->uses_pairs = false;
 }
 
-static int64_t axis_count(CudaWriter *w, uint32_t count, const uint32_t *axes) {
+int64_t gemm_axes_extent(CudaWriter *w, uint32_t count, const uint32_t *axes) {
   int64_t all = 1;
   for (uint32_t j = 0; j < count; j++)
     all = emit_extent_mul(&w->e, all, w->k->loops.at[0]->extents[axes[j]]);
@@ -158,21 +158,23 @@ static const char *tile_counters(CudaWriter *w, int64_t tiles) {
 static void set_grid(CudaWriter *w, const GemmPass *t, GemmKernelSpec *g) {
   Emitter *e = &w->e;
   const GemmSchedule *s = &t->s;
-  int64_t rows = axis_count(w, t->m_count, t->m),
-          columns = axis_count(w, t->n_count, t->n);
+  int64_t rows = gemm_axes_extent(w, t->m_count, t->m),
+          columns = gemm_axes_extent(w, t->n_count, t->n);
   int64_t m_tiles = emit_extent_ceil_div(e, rows, s->m * s->cluster_m);
   int64_t n_tiles = emit_extent_ceil_div(e, columns, s->n * s->cluster_n);
-  int64_t tiles = emit_extent_mul(e, emit_extent_mul(e, m_tiles, n_tiles),
-                                  axis_count(w, t->batch_count, t->batch));
+  int64_t tiles =
+      emit_extent_mul(e, emit_extent_mul(e, m_tiles, n_tiles),
+                      gemm_axes_extent(w, t->batch_count, t->batch));
   int64_t parts = s->split;
   const uint32_t *last = t->k + t->k_count - 1;
   if (s->stream) {
     bool taps = t->shape.inner_k > 0;
     parts = emit_extent_ceil_div(
-        e, axis_count(w, taps ? 1 : t->k_count, taps ? last : t->k),
+        e, gemm_axes_extent(w, taps ? 1 : t->k_count, taps ? last : t->k),
         s->k * gemm_terms_per_k(&t->shape));
     if (taps)
-      parts = emit_extent_mul(e, parts, axis_count(w, t->k_count - 1, t->k));
+      parts =
+          emit_extent_mul(e, parts, gemm_axes_extent(w, t->k_count - 1, t->k));
     parts = extent_max(w->k->graph, parts, 1);
   }
   tiles = emit_extent_mul(e, tiles, gemm_cluster_size(s));
@@ -229,10 +231,10 @@ static void note_int32_sizes(CudaWriter *w, const GemmPass *t) {
   const BoundsPredicates *predicates[] = {&t->predicates_a, &t->predicates_b};
   Graph *g = w->k->graph;
   int64_t low, high;
-  cuda_note_int32_size(w, axis_count(w, t->batch_count, t->batch));
-  cuda_note_int32_size(w, axis_count(w, t->m_count, t->m));
-  cuda_note_int32_size(w, axis_count(w, t->n_count, t->n));
-  cuda_note_int32_size(w, axis_count(w, t->k_count, t->k));
+  cuda_note_int32_size(w, gemm_axes_extent(w, t->batch_count, t->batch));
+  cuda_note_int32_size(w, gemm_axes_extent(w, t->m_count, t->m));
+  cuda_note_int32_size(w, gemm_axes_extent(w, t->n_count, t->n));
+  cuda_note_int32_size(w, gemm_axes_extent(w, t->k_count, t->k));
   cuda_note_int32_size(w, w->pass->grid_blocks);
   for (uint32_t b = 0; b < 2; b++)
     for (uint32_t j = 0; j < predicates[b]->count; j++)

@@ -73,6 +73,8 @@ bool gemm_pass_needs_fission(const Kernel *k);
 
 /* Emits the body of the pass, and the functions before it. */
 void gemm_pass_put(CudaWriter *w, Buffer *before);
+/* The number of iterations of axes together. */
+int64_t gemm_axes_extent(CudaWriter *w, uint32_t count, const uint32_t *axes);
 
 typedef struct AxisList {
   uint32_t count;

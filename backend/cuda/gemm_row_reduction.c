@@ -74,8 +74,9 @@ static bool reduces_rows(const Kernel *k, const LoopNest *loop, bool elements) {
     return false;
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
     const LoopOutput *r = &loop->outputs.at[j];
-    if ((is_row_map(r) && !elements) || (is_row_scalar(r) && r->global_index &&
-                                         !cuda_is_affine(r->global_index)))
+    if ((is_row_map(r) && !elements) ||
+        (is_row_scalar(r) && r->global_index &&
+         affine_has_floor_divs(r->global_index)))
       return false;
   }
   return true;

@@ -340,8 +340,6 @@ void cuda_put_partial_pointers(CudaWriter *w);
 
 /* ---- vector_access.c: vector loads and stores ---- */
 
-/* True if the expression has no floor divisions. */
-bool cuda_is_affine(const AffineExpr *q);
 /* True if accesses at `at` form aligned vectors along the axis. */
 bool cuda_is_vectorizable(const LoopNest *loop, const AffineExpr *at,
                           uint32_t axis, uint32_t vector);

@@ -17,11 +17,11 @@ typedef struct LoopComparison {
 static bool is_comparable(const KernelOp *s) {
   switch (s->kind) {
   case KOP_AFFINE:
-    return cuda_is_affine(s->affine);
+    return !affine_has_floor_divs(s->affine);
   case KOP_LOAD:
-    return cuda_is_affine(s->address) && !s->checked_index_count;
+    return !affine_has_floor_divs(s->address) && !s->checked_index_count;
   case KOP_LOAD_LOCAL:
-    return cuda_is_affine(s->address);
+    return !affine_has_floor_divs(s->address);
   case KOP_CONST:
   case KOP_MAP:
   case KOP_SELECT:

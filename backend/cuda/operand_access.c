@@ -22,7 +22,7 @@ const KernelOp *cuda_plain_load(const LoopNest *side, Dtype t) {
   if (!s)
     s = &side->ops.at[side->outputs.at[0].value_op];
   return s->kind == KOP_LOAD && s->dtype == t && !s->checked_index_count &&
-                 cuda_is_affine(s->address)
+                 !affine_has_floor_divs(s->address)
              ? s
              : NULL;
 }

@@ -29,7 +29,7 @@ static bool add_form(const LoopNest *loop, NonNegativeForms *f,
                      const AffineExpr *form) {
   Graph *g = loop->graph;
   int64_t low, high, by;
-  if (!cuda_is_affine(form) || !affine_bounds(loop, form, &low, &high))
+  if (affine_has_floor_divs(form) || !affine_bounds(loop, form, &low, &high))
     return false;
   if (extent_proved(g, EXTENT_LE, 0, low))
     return true;
@@ -162,7 +162,7 @@ static const KernelOp *drop_bounds_checks(Arena *arena, const LoopNest *loop,
   *to = *read;
   to->address = at;
   to->checked_index_count = 0;
-  return cuda_is_affine(at) ? to : NULL;
+  return !affine_has_floor_divs(at) ? to : NULL;
 }
 
 static bool is_zero(const KernelOp *s) {

@@ -26,9 +26,9 @@ static double op_cost(const LoopNest *loop, uint32_t at) {
   double cost = s->kind == KOP_MAP ? map_info[s->op].cost : 0.5;
   bool is_not_pure =
       (s->kind == KOP_LOAD &&
-       (s->checked_index_count > 0 || !cuda_is_affine(s->address))) ||
-      (s->kind == KOP_LOAD_LOCAL && !cuda_is_affine(s->address)) ||
-      (s->kind == KOP_AFFINE && !cuda_is_affine(s->affine)) ||
+       (s->checked_index_count > 0 || affine_has_floor_divs(s->address))) ||
+      (s->kind == KOP_LOAD_LOCAL && affine_has_floor_divs(s->address)) ||
+      (s->kind == KOP_AFFINE && affine_has_floor_divs(s->affine)) ||
       s->kind == KOP_RANDOM;
   for (uint32_t j = 0; j < s->arg_count && cost <= MAX_REMATERIALIZE_COST; j++)
     cost += op_cost(loop, s->args[j]);
@@ -56,7 +56,7 @@ static bool is_read_in_place(const Kernel *k, uint32_t at, uint32_t result) {
 static bool can_rematerialize(const Kernel *k, uint32_t at, uint32_t result) {
   const LoopNest *loop = k->loops.at[at];
   const LoopOutput *r = &loop->outputs.at[result];
-  return is_row_output(loop, r) && cuda_is_affine(r->local_index) &&
+  return is_row_output(loop, r) && !affine_has_floor_divs(r->local_index) &&
          op_cost(loop, r->value_op) <= MAX_REMATERIALIZE_COST &&
          is_read_in_place(k, at, result);
 }

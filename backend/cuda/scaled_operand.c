@@ -13,7 +13,7 @@ static const KernelOp *converted_load(const LoopNest *side, uint32_t at) {
     return NULL;
   s = &side->ops.at[s->args[0]];
   return s->kind == KOP_LOAD && !s->checked_index_count &&
-                 cuda_is_affine(s->address)
+                 !affine_has_floor_divs(s->address)
              ? s
              : NULL;
 }

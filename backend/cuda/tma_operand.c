@@ -297,7 +297,7 @@ static int64_t conv_channels(const LoopNest *loop, const KernelOp *s) {
   uint32_t last = loop->axis_count - 1;
   int64_t extent = loop->extents[last];
   if (s->kind != KOP_LOAD || s->checked_index_count ||
-      !cuda_is_affine(s->address) || s->address->coef[last] != 1 ||
+      affine_has_floor_divs(s->address) || s->address->coef[last] != 1 ||
       !extent_is_static(loop->graph, extent))
     return 0;
   for (uint32_t v = 0; v < loop->spatial_axes; v++) {

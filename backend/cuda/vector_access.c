@@ -22,13 +22,6 @@ bool cuda_is_invariant(const LoopNest *loop, const AffineExpr *at,
   return !cuda_depends_on_axis(loop, at, axis);
 }
 
-bool cuda_is_affine(const AffineExpr *q) {
-  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
-    if (q->coef[v])
-      return false;
-  return true;
-}
-
 bool cuda_is_vectorizable(const LoopNest *loop, const AffineExpr *at,
                           uint32_t axis, uint32_t vector) {
   if (at->coef[axis] != 1 || !divides(loop, at->constant, vector))

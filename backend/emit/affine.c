@@ -211,3 +211,10 @@ void emit_floor_divs(Emitter *e) {
                   emit_divisor(e, q->divisor));
   }
 }
+
+bool emit_floor_divs_are_uniform(const Emitter *e, const AffineExpr *q) {
+  for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
+    if (q->coef[MAX_KERNEL_AXES + j] && e->floor_divs.varies[j])
+      return false;
+  return true;
+}

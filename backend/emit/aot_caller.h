@@ -29,4 +29,7 @@ typedef struct AotCaller {
 
 typedef VEC(const Node *) NodeList;
 
+/* params.c: a number as C of the host. */
+void emit_float_literal(Buffer *out, double x);
+
 #endif

@@ -241,6 +241,8 @@ const char *emit_divisor(Emitter *e, int64_t divisor);
 const char *emit_affine(Emitter *e, const AffineExpr *q);
 /* The loop level at which it is known. */
 uint32_t emit_affine_level(const Emitter *e, const AffineExpr *q);
+/* Returns true if no floor division in it differs between lanes. */
+bool emit_floor_divs_are_uniform(const Emitter *e, const AffineExpr *q);
 
 /* ---- load.c ---- */
 

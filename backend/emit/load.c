@@ -72,14 +72,6 @@ static const char *add_varying_index(Emitter *e, uint32_t op_index,
   return address ? format(e, "%s + %s", address, t) : t;
 }
 
-/* Returns true if no floor division in the expression differs between lanes. */
-static bool quotients_are_uniform(const Emitter *e, const AffineExpr *q) {
-  for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
-    if (q->coef[MAX_KERNEL_AXES + j] && e->floor_divs.varies[j])
-      return false;
-  return true;
-}
-
 /* The only index that differs between lanes, if it makes the load contiguous;
  * NULL: there is none. */
 static const CheckedIndex *unit_stride_index(const Emitter *e,
@@ -87,7 +79,7 @@ static const CheckedIndex *unit_stride_index(const Emitter *e,
   const CheckedIndex *found = NULL;
   Graph *g = e->kernel->graph;
   int64_t stride;
-  if (!quotients_are_uniform(e, s->address))
+  if (!emit_floor_divs_are_uniform(e, s->address))
     return NULL;
   for (uint32_t j = 0; j < s->checked_index_count; j++) {
     const CheckedIndex *r = &s->checked_indices[j];
@@ -96,7 +88,7 @@ static const CheckedIndex *unit_stride_index(const Emitter *e,
     if (!e->ops.varies[r->index_op])
       continue;
     if (found || !index || (start != NO_OP && e->ops.varies[start]) ||
-        !quotients_are_uniform(e, index->affine) ||
+        !emit_floor_divs_are_uniform(e, index->affine) ||
         !extent_mul(g, index->affine->coef[e->vector_axis], r->stride,
                     &stride) ||
         !extent_add(g, stride, s->address->coef[e->vector_axis], &stride) ||
@@ -179,7 +171,7 @@ static const char *emit_uniform_quotient_test(Emitter *e, const AffineExpr *q,
     int64_t coef = q->coef[MAX_KERNEL_AXES + j];
     if (!coef || !e->floor_divs.varies[j])
       continue;
-    if (!quotients_are_uniform(e, &e->loop->floor_divs[j].dividend))
+    if (!emit_floor_divs_are_uniform(e, &e->loop->floor_divs[j].dividend))
       return NULL;
     char c = floor_div_fits_i32(&e->loop->floor_divs[j]) ? 'i' : 'l';
     uint32_t name = e->floor_divs.first_name + j;
@@ -236,7 +228,7 @@ bool emit_is_vector_load(const Emitter *e, const KernelOp *s) {
   for (uint32_t j = 0; s->kind == KOP_LOAD && j < s->checked_index_count; j++)
     if (e->ops.varies[s->checked_indices[j].index_op])
       return false;
-  return quotients_are_uniform(e, s->address) &&
+  return emit_floor_divs_are_uniform(e, s->address) &&
          !emit_is_transposed_read(e, s) && stride >= 1 &&
          stride <= (e->width > 1 ? MAX_DEINTERLEAVE : 1);
 }
@@ -312,7 +304,7 @@ static void emit_gather(Emitter *e, uint32_t op_index, const KernelOp *s,
 static LoadForm global_load_form(const Emitter *e, uint32_t op_index,
                                  const CheckedIndex **unit_stride) {
   const KernelOp *s = &e->loop->ops.at[op_index];
-  bool is_direct = quotients_are_uniform(e, s->address);
+  bool is_direct = emit_floor_divs_are_uniform(e, s->address);
   for (uint32_t j = 0; j < s->checked_index_count; j++)
     is_direct &= !e->ops.varies[s->checked_indices[j].index_op];
   if (s->packed_pairs)
@@ -429,7 +421,7 @@ static LoadForm local_load_form(const Emitter *e, uint32_t op_index) {
   if (!e->ops.varies[op_index])
     return LOAD_UNIFORM;
   if (is_outer ? emit_affine_varies(e, s->address)
-               : !quotients_are_uniform(e, s->address))
+               : !emit_floor_divs_are_uniform(e, s->address))
     return LOAD_GATHER;
   return is_outer || s->address->coef[e->vector_axis] == 1 ? LOAD_CONTIGUOUS
                                                            : LOAD_STRIDED;

@@ -66,20 +66,13 @@ static void narrow_by_condition(const LoopNest *loop, uint32_t condition,
   }
 }
 
-static bool quotients_are_uniform(const Emitter *e, const AffineExpr *q) {
-  for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
-    if (q->coef[MAX_KERNEL_AXES + j] && e->floor_divs.varies[j])
-      return false;
-  return true;
-}
-
 /* Returns true if lanes are contiguous and the condition implies that they are
  * in bounds. */
 static bool is_in_bounds_where(const Emitter *e, const KernelOp *read,
                                uint32_t condition) {
   int64_t stride = read->address->coef[e->vector_axis], index_stride;
   Graph *g = e->kernel->graph;
-  bool is_uniform = quotients_are_uniform(e, read->address);
+  bool is_uniform = emit_floor_divs_are_uniform(e, read->address);
   for (uint32_t j = 0; j < read->checked_index_count; j++) {
     const CheckedIndex *i = &read->checked_indices[j];
     const KernelOp *index = &e->loop->ops.at[i->index_op];
@@ -93,7 +86,7 @@ static bool is_in_bounds_where(const Emitter *e, const KernelOp *read,
                     &index_stride) ||
         !extent_add(g, stride, index_stride, &stride))
       return false;
-    is_uniform &= quotients_are_uniform(e, index->affine);
+    is_uniform &= emit_floor_divs_are_uniform(e, index->affine);
   }
   return is_uniform && stride == 1;
 }
@@ -147,8 +140,8 @@ static int compared_lane_step(const Emitter *e, const KernelOp *c) {
   if (x->kind != KOP_AFFINE || y->kind != KOP_AFFINE ||
       !(emit_fits_i32(x) || fits_i64_arithmetic(e, x->affine)) ||
       !(emit_fits_i32(y) || fits_i64_arithmetic(e, y->affine)) ||
-      !quotients_are_uniform(e, x->affine) ||
-      !quotients_are_uniform(e, y->affine))
+      !emit_floor_divs_are_uniform(e, x->affine) ||
+      !emit_floor_divs_are_uniform(e, y->affine))
     return 0;
   int64_t stride;
   bool known = extent_sub(e->kernel->graph, x->affine->coef[e->vector_axis],
@@ -305,12 +298,7 @@ static bool mask_is_hoistable(const Emitter *e, uint32_t condition) {
  * divisions. */
 static bool is_affine_in_line(const Emitter *e, uint32_t at) {
   const KernelOp *s = &e->loop->ops.at[at];
-  if (s->kind != KOP_AFFINE)
-    return false;
-  for (uint32_t v = MAX_KERNEL_AXES; v < MAX_KERNEL_VARS; v++)
-    if (s->affine->coef[v])
-      return false;
-  return true;
+  return s->kind == KOP_AFFINE && !affine_has_floor_divs(s->affine);
 }
 
 /* Returns true if the condition holds for an interval of lines. */

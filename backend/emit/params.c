@@ -1,5 +1,8 @@
 /* Parameters of a kernel, and the C types of its values. */
+#include "backend/emit/aot_caller.h"
 #include "backend/emit/emit.h"
+
+#include <math.h>
 
 #define format emit_format
 const char *emit_format(Emitter *e, const char *template, ...) {
@@ -145,4 +148,13 @@ const char *memory_type(Dtype t) {
 
 char vector_type_letter(char class) {
   return class == 'b' ? 'i' : class;
+}
+
+void emit_float_literal(Buffer *out, double x) {
+  if (isnan(x))
+    buffer_puts(out, "NAN");
+  else if (isinf(x))
+    buffer_puts(out, x < 0 ? "-INFINITY" : "INFINITY");
+  else
+    buffer_printf(out, "%a", x);
 }
