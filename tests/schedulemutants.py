@@ -43,7 +43,7 @@ FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
 # steps of the kernel that they are for.  A name may end in the architecture of
 # a GPU, `_on_sm_75`.
 CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
-         "interleave": "fma", "small": "fma", "interleave_kept": "stage",
+         "interleave": "fma", "small": "fma", "interleave_kept": "interleave i",
          "transpose": "",
          "gemm": "by gemm",
          "micro": "by gemm", "micro_conv": "by gemm", "softmax": "",
