@@ -86,7 +86,8 @@ static void add_transfers(CostTerms *t, const CostCounts *c, const CoreRates *r,
   for (int j = 0; j < CORE_BOUNDARIES; j++)
     all += each[j] = c->bytes[j] / r->bytes_per_cycle[j];
   all *= COST_EXPOSED_TRANSFERS;
-  double share = all > unused ? 1 - unused / all : 0;
+  double hidden = all > 0 ? fmin(unused / all, 1) : 0;
+  double share = 1 - (1 - COST_HIDDEN_TRANSFERS) * hidden;
   for (int j = 0; j < CORE_BOUNDARIES; j++)
     t->cycles[COST_L1_L2 + j] =
         COST_EXPOSED_TRANSFERS *
@@ -102,6 +103,9 @@ CostTerms cost_of_counts(const CostCounts *c, const CoreRates *r,
   add_transfers(&t, c, r, unused);
   t.cycles[COST_PACKING] = c->packed_vectors * COST_PACK_CYCLES;
   t.cycles[COST_CALLS] = c->calls * COST_CALL_CYCLES;
+  t.cycles[COST_PAGES] =
+      c->pages *
+      fmax(r->page_cycles - COST_LINE_BYTES / r->bytes_per_cycle[1], 0);
   t.cycles[COST_TASKS] = c->tasks * r->task_cycles;
   for (int j = 0; j < COST_IMBALANCE; j++)
     work += t.cycles[j];

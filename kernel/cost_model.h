@@ -14,7 +14,7 @@
 
 #include "machine/machine.h"
 
-enum { MAX_COST_BODIES = 24 };
+enum { MAX_COST_BODIES = 24, COST_LINE_BYTES = 64 };
 
 typedef struct CostBody { /* instructions of one iteration */
   double iterations;
@@ -33,9 +33,10 @@ typedef struct CostCounts {
   double bytes[CORE_BOUNDARIES]; /* across the boundaries of caches */
   /* more bytes, of copies that have no arithmetic */
   double copied_bytes[CORE_BOUNDARIES];
-  double packed_vectors;         /* vectors copied to packed operands */
-  double calls;                  /* of register tiles, and starts of loops */
-  double tasks;                  /* parallel tasks */
+  double packed_vectors; /* vectors copied to packed operands */
+  double calls;          /* of register tiles, and starts of loops */
+  double pages; /* parts of pages that are read between parts of others */
+  double tasks; /* parallel tasks */
 } CostCounts;
 
 typedef enum CostTerm {

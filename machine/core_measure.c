@@ -14,6 +14,9 @@ enum {
   MEASURED_TASKS = 1024,
   VECTOR_ROUNDS = 1 << 11, /* of multiply-adds before each slice */
   BUFFER_ALIGNMENT = 4096,
+  PAGE_BYTES = 4096,
+  LINE_BYTES = 64,
+  MEASURED_PAGES = 1024,
   CHUNK_BYTES = 128 << 10, /* of L3 or memory, read in one slice */
   MEASURED_CACHES = 4,     /* bytes of memory, as last caches */
 };
@@ -36,6 +39,7 @@ typedef enum CoreBenchmark { /* in the order of core_rates.def */
                              BENCH_L2,
                              BENCH_L3,
                              BENCH_MEMORY,
+                             BENCH_PAGE,
                              BENCH_TASK,
 } CoreBenchmark;
 
@@ -76,6 +80,15 @@ static void issue(int64_t rounds) {
 #else
     __asm__ volatile(".rept 64\n nop\n .endr");
 #endif
+}
+
+/* Reads one line of each page of data that L3 holds, one after another. */
+static void read_pages(const CoreBench *b, int64_t round) {
+  const char *at = b->buffer + round % (PAGE_BYTES / LINE_BYTES) * LINE_BYTES;
+  for (int64_t k = 0; k < MEASURED_PAGES; k++) {
+    uint64_t x = *(const uint64_t *)(at + k * PAGE_BYTES);
+    __asm__ volatile("" : : "r"(x));
+  }
 }
 
 static int nothing(void *context, int64_t begin, int64_t end) {
@@ -130,6 +143,10 @@ static double run_rounds(CoreBench *b, CoreBenchmark which, int64_t rounds) {
     for (int64_t i = 0; i < rounds; i++)
       read_chunk(b, which - BENCH_L2 + 1);
     return all * CHUNK_BYTES;
+  case BENCH_PAGE:
+    for (int64_t i = 0; i < rounds; i++)
+      read_pages(b, i);
+    return all * MEASURED_PAGES;
   case BENCH_TASK:
     for (int64_t i = 0; i < rounds; i++)
       thread_pool_parallel_for(MEASURED_TASKS, 1, nothing, NULL, NULL);
@@ -185,6 +202,8 @@ static bool can_measure(const CoreBench *b, uint32_t which) {
     return b->kernels.dot_bf16 != NULL;
   if (which == BENCH_TASK)
     return thread_pool_size() > 1;
+  if (which == BENCH_PAGE)
+    return b->bytes[2] >= (size_t)MEASURED_PAGES * PAGE_BYTES;
   return which < BENCH_L2 || which > BENCH_MEMORY ||
          b->bytes[which - BENCH_L2 + 1] > 0;
 }
@@ -218,7 +237,9 @@ static void time_all(CoreBench *b, SliceTimes times) {
 
 /* The rate of a time in cycles: a number per cycle, or cycles. */
 static double rate_of(uint32_t which, double time) {
-  return which == BENCH_LATENCY || which == BENCH_TASK ? time : 1 / time;
+  return which == BENCH_LATENCY || which == BENCH_PAGE || which == BENCH_TASK
+             ? time
+             : 1 / time;
 }
 
 /* Measures all rates but those of `out` that this process cannot measure. */

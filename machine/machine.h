@@ -84,14 +84,15 @@ typedef struct CoreRates {
   double fma_per_cycle[CORE_TYPE_COUNT]; /* vectors */
   double fma_latency;                    /* cycles */
   double loads_per_cycle;                /* vectors */
-  double elements_per_cycle; /* loads of one element */
+  double elements_per_cycle;             /* loads of one element */
   double stores_per_cycle, issue_per_cycle;
   double bytes_per_cycle[CORE_BOUNDARIES];
-  double task_cycles;                  /* to start one of many tasks */
+  double page_cycles; /* to read a line of each page, from L3 */
+  double task_cycles; /* to start one of many tasks */
   double cache_bytes[CORE_BOUNDARIES]; /* from the operating system */
 } CoreRates;
 
-enum { CORE_RATE_COUNT = 13 };
+enum { CORE_RATE_COUNT = 14 };
 typedef struct CoreRateInfo {
   const char *key, *unit, *text;
   double reference, min, max;

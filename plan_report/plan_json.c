@@ -114,6 +114,7 @@ static void put_counts(Buffer *out, const CostCounts *c) {
   put_numbers(out, "copied_bytes", CORE_BOUNDARIES, c->copied_bytes);
   put_number(out, "packed", c->packed_vectors);
   put_number(out, "calls", c->calls);
+  put_number(out, "pages", c->pages);
   put_number(out, "tasks", c->tasks);
   buffer_putc(out, '}');
 }

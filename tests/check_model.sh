@@ -17,7 +17,8 @@ tail -1 "$work/out"
   fail "tables: $(cat "$work/out")"
 
 # times in the opposite order
-awk '/^point/ { $2 = 1 / $2 } { print }' "$here/bench/model/product_256.intel6_85.csv" \
+awk '/^point/ { $2 = 1 / $2 } { print }' \
+  "$here/bench/model/product_256.intel6_85.csv" \
   >"$work/turned.csv"
 share=$("$build/bench/model/check" "$work/turned.csv" | awk '{ print $6 }')
 awk -v s="$share" 'BEGIN { exit !(s < 0.3) }' ||
@@ -81,7 +82,8 @@ faulty 'a table without a floor' 'blur.amd25_17.csv .*NO FLOOR'
 if ! grep -q 'not compared' "$work/out"; then
   copy
   # the third number counts tasks
-  sed -i 's/^\(point [^ ]* [^ ]*\) [^ ]*/\1 77/' "$work/tables/conv_28.amd25_17.csv"
+  sed -i 's/^\(point [^ ]* [^ ]*\) [^ ]*/\1 77/' \
+    "$work/tables/conv_28.amd25_17.csv"
   faulty 'a table with other counts' 'other counts.*: conv_28.amd25_17.csv;'
 fi
 exit "$bad"

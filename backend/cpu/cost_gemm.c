@@ -9,8 +9,6 @@
 /* Instructions of a term besides those of the tile: the loop, and the steps of
  * two pointers. */
 enum { TERM_INSTRUCTIONS = 3, L1_SETS = 64, LINE_BYTES = 64 };
-/* Time to begin a page that the core has read before, in calls. */
-static const double PAGE_START_CALLS = 0.3;
 
 GemmProblem gemm_problem(const LoopNest *loop, const GemmTiling *t,
                          uint32_t lanes) {
@@ -163,7 +161,7 @@ static void add_l1_traffic(CostCounts *c, const GemmTiling *t,
   /* each term of b, read in place, begins a page */
   if (t->b.packing == OPERAND_UNPACKED && !keeps_b(t, g) &&
       g->n * bytes >= PAGE_STRIDE_BYTES)
-    c->calls += x->times * panels * tiles * depth * PAGE_START_CALLS;
+    c->pages += x->times * panels * tiles * depth;
 }
 
 /* Bytes between L2 and L3, and between L3 and memory.  Tasks run along the

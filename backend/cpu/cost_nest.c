@@ -14,12 +14,14 @@ enum {
   LOOP_INSTRUCTIONS = 3, /* step, comparison and branch */
   LINE_BYTES = 64,
   MAX_ACCESSES = 64,
-  PREDICTED_TRIPS = 16, /* iterations of a loop whose end is predicted */
-  MAX_STREAMS = 64,     /* rows that the core can continue */
-  REORDER_WINDOW = 224, /* instructions that a core has in flight */
+  PREDICTED_TRIPS = 16,   /* iterations of a loop whose end is predicted */
+  MAX_STREAMS = 64,       /* rows that the core can continue */
+  REORDER_WINDOW = 224,   /* instructions that a core has in flight */
+  MASK_INSTRUCTIONS = 13, /* that make the mask of a load or store */
+  FORWARD_TERMS = 2, /* latency of a load of what was stored, in additions */
 };
-/* In calls: the start of a loop whose end is predicted, and that of a page. */
-static const double PREDICTED_COST = 0.1, PAGE_START_COST = 0.5;
+/* The start of a loop whose end is predicted, in calls. */
+static const double PREDICTED_COST = 0.1;
 
 typedef struct Access { /* of a tensor or a local buffer */
   const void *of;       /* identifies it */
@@ -180,15 +182,23 @@ static uint64_t axes_below(uint32_t count) {
 static void count_reduction(NestCount *c, const LoopOutput *r, CostBody *body) {
   const Nest *n = c->nest;
   uint64_t all = axes_below(c->spec->axis_count);
-  double times = executions(c, all) / c->bodies, independent = 1;
+  double times = executions(c, all) / c->bodies, independent = 1, indexed = 1,
+         terms = 1; /* that an accumulator in memory takes at once */
   bool in_memory = false;
   for (uint32_t j = 0; j < n->loop_count; j++) {
+    bool is_unrolled = n->loops[j].run == NEST_UNROLL;
+    if (is_unrolled && j != c->lanes &&
+        n->loops[j].axis >= c->spec->spatial_axes)
+      terms *= c->trips[j];
     if (!nest_indexes_accumulators(n, j))
       continue;
-    if (n->loops[j].run == NEST_UNROLL)
+    indexed *= c->trips[j];
+    if (is_unrolled) {
       independent *= c->trips[j];
-    else
+    } else {
       in_memory = true;
+      terms = 1;
+    }
   }
   double cost = reduce_info[r->reduce].cost;
   /* a product and its addition are one instruction */
@@ -196,8 +206,10 @@ static void count_reduction(NestCount *c, const LoopOutput *r, CostBody *body) {
   body->vectors += times * (is_fused ? 0 : cost);
   if (in_memory ||
       independent > (double)vector_registers(c->schedule->vector_bytes)) {
-    body->loads += times;
-    body->stores += times;
+    body->loads += times / terms;
+    body->stores += times / terms;
+    body->serial = fmax(body->serial,
+                        times * cost * (1 + FORWARD_TERMS / terms) / indexed);
   } else {
     body->serial = fmax(body->serial, times * cost / independent);
   }
@@ -291,6 +303,25 @@ static void count_peeled(const NestCount *c, CostCounts *out,
   cost_add_body(out, &rest);
 }
 
+/* Each row ends with a tile that is not full, whose vectors have masks. */
+static void count_masked_tiles(const NestCount *c, CostCounts *out,
+                               const CostBody *body) {
+  if (c->lanes == NO_LOOP)
+    return;
+  uint32_t axis = c->nest->loops[c->lanes].axis;
+  for (uint32_t j = 0; j < c->nest->loop_count; j++) {
+    const NestLoop *l = &c->nest->loops[j];
+    double extent = (double)loop_extent_hint(c->spec, axis);
+    if (l->axis == axis && l->tail == TAIL_IF &&
+        fmod(extent, (double)l->step) > 0)
+      cost_add_body(
+          out,
+          &(CostBody){.iterations = c->bodies / ceil(extent / (double)l->step),
+                      .others = MASK_INSTRUCTIONS *
+                                (body->loads + body->elements + body->stores)});
+  }
+}
+
 /* ---- traffic ---- */
 
 /* Indices of an axis that the loops from `depth` on cover. */
@@ -366,30 +397,37 @@ static double traffic(const NestCount *c, double cache) {
   return share * more + (1 - share) * fmin(less, more);
 }
 
-/* Rows of which only a part is read before the next row: each part begins a
- * page, which no prefetch has reached. */
+/* Rows of which only a part is read before other rows: each part begins a page,
+ * which no prefetch has reached.  The core continues some rows at a time. */
 static void count_page_starts(const NestCount *c, CostCounts *out) {
   for (uint32_t i = 0; i < c->access_count; i++) {
     const Access *a = &c->accesses[i];
-    double starts = 1, all = 1, rows = 1;
-    bool is_inside = false; /* of a loop along the row */
-    uint32_t last = NO_LOOP;
+    /* rows: between two parts of a row; streams: inside of the last loop along
+     * the row */
+    double outside = 1, all = 1, rows = 1, streams = 1;
+    bool is_inside = false, has_rows = false;
+    uint32_t along = NO_LOOP;
     for (uint32_t j = 0; j < c->nest->loop_count; j++) {
       const NestLoop *l = &c->nest->loops[j];
+      double bytes = fabs((double)a->address->coef[l->axis]) * (double)l->step *
+                     a->element_bytes;
       if (j == c->lanes)
         continue;
+      if (bytes >= PAGE_STRIDE_BYTES) {
+        has_rows = true;
+        streams *= c->trips[j];
+        rows *= is_inside ? c->trips[j] : 1;
+      } else if (bytes > 0 && c->trips[j] > 1) {
+        is_inside = true;
+        along = j;
+        outside = all;
+        streams = 1;
+      }
       all *= c->trips[j];
-      if (fabs((double)a->address->coef[l->axis]) * (double)l->step *
-              a->element_bytes >=
-          PAGE_STRIDE_BYTES)
-        starts = all, last = j, rows *= is_inside ? c->trips[j] : 1;
-      else
-        is_inside |= a->address->coef[l->axis] != 0;
     }
-    if (last != NO_LOOP && rows > MAX_STREAMS &&
-        last + 1 < c->nest->loop_count &&
-        footprint(c, a, last + 1) < PAGE_STRIDE_BYTES)
-      out->calls += starts * PAGE_START_COST;
+    double part = along == NO_LOOP ? 0 : c->covered[along] * a->element_bytes;
+    if (has_rows && rows > MAX_STREAMS && part < PAGE_STRIDE_BYTES)
+      out->pages += streams > MAX_STREAMS ? all : outside * streams;
   }
 }
 
@@ -412,6 +450,7 @@ void cost_add_nest(CostCounts *out, const Kernel *k, const Schedule *s,
   overlap_sums(&c, &body);
   cost_add_body(out, &body);
   count_peeled(&c, out, &body);
+  count_masked_tiles(&c, out, &body);
   count_runs(&c, out);
   count_page_starts(&c, out);
   for (int j = 0; j < CORE_BOUNDARIES; j++)

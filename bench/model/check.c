@@ -43,6 +43,7 @@ static CostCounts take_counts(char **at) {
   c.tasks = take(at);
   c.packed_vectors = take(at);
   c.calls = take(at);
+  c.pages = take(at);
   for (int k = 0; k < CORE_BOUNDARIES; k++)
     c.bytes[k] = take(at);
   for (int k = 0; k < CORE_BOUNDARIES; k++)

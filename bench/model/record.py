@@ -168,6 +168,7 @@ def plan(o, program, schedule):
 
 def numbers(counts):
     of = [counts["type"], counts["tasks"], counts["packed"], counts["calls"],
+          counts["pages"],
           *counts["bytes"], *counts["copied_bytes"], len(counts["bodies"]),
           *(x for body in counts["bodies"] for x in body)]
     return " ".join(f"{x:.12g}" for x in of)
