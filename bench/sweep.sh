@@ -1,5 +1,5 @@
 #!/bin/bash
-# Compares about a hundred one-line programs in Axon, NumPy and PyTorch:
+# Compares about 350 one-line programs in Axon, NumPy and PyTorch:
 #   bench/sweep.sh             all of them
 #   bench/sweep.sh 'u8|scan'   those whose names match
 #   bench/sweep.sh --help      all options

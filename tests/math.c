@@ -402,10 +402,10 @@ static void random_numbers(void) {
     doubles(#name "_d", name##_one_d, name##l, 2);
 // clang-format off
 #define OF_F(F) \
-  F(exp) F(expm1) F(log) F(log1p) F(tan) F(sinh) F(cosh) F(tanh) F(erf) \
-  F(sin) F(cos) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
-#define NEAR_F(F) \
-  F(asin) F(acos) F(atan) F(asinh) F(acosh) F(atanh) F(log2) F(log10) F(cbrt)
+  F(exp) F(expm1) F(log) F(log2) F(log1p) F(tan) F(asin) F(acos) F(atan) \
+  F(sinh) F(cosh) F(tanh) F(erf) F(sin) F(cos) F(sqrt) F(floor) F(ceil) \
+  F(nearbyint) F(trunc)
+#define NEAR_F(F) F(asinh) F(acosh) F(atanh) F(log10) F(cbrt)
 #define OF_D(F) \
   F(exp) F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) \
   F(sinh) F(cosh) F(asin) F(acos) F(atan) F(asinh) F(acosh) F(atanh) \

@@ -75,6 +75,17 @@ case("f32 pow 3", "pow x 3.0", "np.power(x, np.float32(3))",
      "torch.pow(x, 3.0)")
 case("i64 pow 3", "pow l 3", "np.power(l, 3)", "torch.pow(l, 3)")
 case("f32 atan2", "atan2 x y", "np.arctan2(x, y)", "torch.atan2(x, y)")
+INVERSE = {"acosh": "arccosh", "asinh": "arcsinh", "atan": "arctan",
+           "atanh": "arctanh", "asin": "arcsin", "acos": "arccos"}
+for f in "cosh log2 log10 cbrt asin acos atan asinh acosh atanh".split():
+    for t, inside, outside in [("f32", "q", "p1"), ("f64", "dq", "dp1")]:
+        v = outside if f in ("log2", "log10", "acosh") else inside
+        case(f"{t} {f}", f"{f} {v}", f"np.{INVERSE.get(f, f)}({v})",
+             None if f == "cbrt" else f"torch.{f}({v})")
+for t, (a, b) in [("f32", ("x", "y")), ("f64", ("d", "d2"))]:
+    case(f"{t} hypot", f"hypot {a} {b}", f"np.hypot({a}, {b})",
+         f"torch.hypot({a}, {b})")
+case("f64 atan2", "atan2 d d2", "np.arctan2(d, d2)", "torch.atan2(d, d2)")
 case("f32 %", "x % p", "np.mod(x, p)", "torch.remainder(x, p)")
 case("f32 /", "x / p", "x / p", "x / p")
 case("f32 clip", "clamp (-0.5) 0.5 x",
@@ -103,6 +114,11 @@ for ax in (0,1):
          f"(xx > -1e9).all({ax})", f"(xx > -1e9).all({ax})")
     case(f"prod axis {ax}", f"prod ~axis:{ax} xx", f"xx.prod({ax})",
          f"xx.prod({ax})")
+for t, a in [("u8", "u"), ("i32", "i"), ("f32", "x"), ("f64", "d")]:
+    case(f"{t} argmax rows 100", f"argmax ~axis:1 (reshape [10000, 100] {a})",
+         f"{a}.reshape(10000, 100).argmax(1)",
+         f"{a}.reshape(10000, 100).argmax(1)")
+case("count", "sum (i64 m)", "np.count_nonzero(m)", "m.sum()")
 case("any", "any none", "none.any()", "none.any()")
 case("all", "all (not none)", "(~none).all()", "(~none).all()")
 case("sum middle", "sum ~axis:1 cube", "cube.sum(1)", "cube.sum(1)")
@@ -144,6 +160,10 @@ case("concat 0", "concat ~axis:0 (xx, yy)", "np.concatenate((xx, yy), 0)",
      "torch.cat((xx, yy), 0)")
 case("concat 1", "concat ~axis:1 (xx, yy)", "np.concatenate((xx, yy), 1)",
      "torch.cat((xx, yy), 1)")
+case("concat u8", "concat ~axis:1 (uu, uu)", "np.concatenate((uu, uu), 1)",
+     "torch.cat((uu, uu), 1)")
+case("roll u8", "roll ~axis:0 7 u", "np.roll(u, 7)", "torch.roll(u, 7)")
+case("roll bf16", "roll ~axis:0 7 bh", None, "torch.roll(bh, 7)")
 case("stack 2", "for i j => [xx.[i, j], yy.[i, j]]", "np.stack((xx, yy), 2)",
      "torch.stack((xx, yy), 2)")
 case("pad",
@@ -187,6 +207,8 @@ case("gather rows 3", "gather w3 k", "np.take(w3, k, 0)", "w3[k]")
 case("gather u8", "gather u k", "np.take(u, k)", "u[k]")
 case("take along", "for i j => xx.[i, along.[i, j]]",
      "np.take_along_axis(xx, along, 1)", "torch.gather(xx, 1, along)")
+case("take along f64", "for i j => dd.[i, along.[i, j]]",
+     "np.take_along_axis(dd, along, 1)", "torch.gather(dd, 1, along)")
 case("gather 2d", "for i => xx.[k10.[i], k10b.[i]]", "xx[k10, k10b]",
      "xx[k10, k10b]")
 case("scatter add 1", "scatter z1 k x", "np.add.at(z1.copy(), k, x)",
@@ -212,6 +234,9 @@ case("sort f16", "sort h", "np.sort(h)", "torch.sort(h)[0]")
 case("sort rows", "sort xx", "np.sort(xx, 1)", "torch.sort(xx, 1)[0]")
 case("sort cols", "sort ~axis:0 xx", "np.sort(xx, 0)", "torch.sort(xx, 0)[0]")
 case("sort rows 10", "sort ten", "np.sort(ten, 1)", "torch.sort(ten, 1)[0]")
+case("sort rows 100", "sort (reshape [10000, 100] x)",
+     "np.sort(x.reshape(10000, 100), 1)",
+     "torch.sort(x.reshape(10000, 100), 1)[0]")
 case("argsort f32", "argsort x", "np.argsort(x, kind='stable')",
      "torch.argsort(x)")
 case("argsort i64", "argsort l", "np.argsort(l, kind='stable')",

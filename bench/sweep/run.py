@@ -41,6 +41,8 @@ def inputs():
     a["xs"], a["pq"] = a["x"] * np.float32(1e-4), 1 + a["y"] * np.float32(1e-4)
     a["d"], a["d2"] = rng.standard_normal((2, MILLION))
     a["dp"] = np.abs(a["d"]) + .01
+    a["q"], a["p1"] = np.tanh(a["x"]), a["p"] + np.float32(1)
+    a["dq"], a["dp1"] = np.tanh(a["d"]), a["dp"] + 1
     for name, dtype in zip("usil", ("uint8", "int8", "int32", "int64")):
         a[name], a[name + "2"] = integers(rng, dtype), integers(rng, dtype)
     a["h"], a["h2"] = (floats(MILLION).astype(np.float16) for _ in "12")
