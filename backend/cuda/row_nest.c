@@ -7,18 +7,18 @@
 #include "support/int_math.h"
 
 /* Where a loop of a row is: places from outside to inside. */
-typedef enum RowPlace {
-  PLACE_CHUNKS,
-  PLACE_BLOCKS,
-  PLACE_POINTS, /* threads of several points, whose groups are adjacent */
-  PLACE_SERIAL,
-  PLACE_HELD,
-  PLACE_GROUP,
-  PLACE_ACROSS, /* threads of several points, which are adjacent */
-  PLACE_LANES,
-  PLACE_INNER, /* terms of each element, one after the other */
-  ROW_PLACES
-} RowPlace;
+typedef enum RowRole {
+  ROLE_CHUNKS,
+  ROLE_BLOCKS,
+  ROLE_POINTS, /* threads of several points, whose groups are adjacent */
+  ROLE_SERIAL,
+  ROLE_HELD,
+  ROLE_GROUP,
+  ROLE_ACROSS, /* threads of several points, which are adjacent */
+  ROLE_LANES,
+  ROLE_INNER, /* terms of each element, one after the other */
+  ROW_ROLES
+} RowRole;
 
 /* The axis that one loop counts the iterations of; NO_LOOP: they are several
  * loops. */
@@ -53,31 +53,31 @@ static bool is_inner(const LoopNest *loop, uint32_t axis) {
          axis >= loop->spatial_axes && axis < loop->axis_count;
 }
 
-/* The place of a loop after loops at `last`; ROW_PLACES: it has none. */
-static RowPlace place_of(const RowNest *r, const NestLoop *l, RowPlace last) {
+/* The role of a loop after loops at `last`; ROW_ROLES: it has none. */
+static RowRole role_of(const RowNest *r, const NestLoop *l, RowRole last) {
   bool is_point = l->axis == r->point_axis;
   switch (l->run) {
   case NEST_SERIAL:
-    return is_row(r, l)                       ? PLACE_SERIAL
-           : is_inner(r->nest->spec, l->axis) ? PLACE_INNER
-                                              : ROW_PLACES;
+    return is_row(r, l)                       ? ROLE_SERIAL
+           : is_inner(r->nest->spec, l->axis) ? ROLE_INNER
+                                              : ROW_ROLES;
   case NEST_UNROLL:
-    return is_row(r, l) ? PLACE_HELD : ROW_PLACES;
+    return is_row(r, l) ? ROLE_HELD : ROW_ROLES;
   case NEST_LANES:
-    return is_vector(r, l) ? PLACE_LANES : ROW_PLACES;
+    return is_vector(r, l) ? ROLE_LANES : ROW_ROLES;
   case NEST_BLOCK:
-    return is_row(r, l) ? PLACE_CHUNKS : is_point ? PLACE_BLOCKS : ROW_PLACES;
+    return is_row(r, l) ? ROLE_CHUNKS : is_point ? ROLE_BLOCKS : ROW_ROLES;
   case NEST_THREAD:
-    return is_row(r, l)           ? PLACE_GROUP
-           : !is_point            ? ROW_PLACES
-           : last <= PLACE_POINTS ? PLACE_POINTS
-                                  : PLACE_ACROSS;
+    return is_row(r, l)          ? ROLE_GROUP
+           : !is_point           ? ROW_ROLES
+           : last <= ROLE_POINTS ? ROLE_POINTS
+                                 : ROLE_ACROSS;
   case NEST_TASK:
   case NEST_STRIP:
   case NEST_ATOM:
     break;
   }
-  return ROW_PLACES;
+  return ROW_ROLES;
 }
 
 /* The terms of an element: whole axes in their order, and runs of the last. */
@@ -109,28 +109,28 @@ static int64_t element_step(const RowNest *r, const NestLoop *l) {
              : l->step;
 }
 
-static const char *take_loop(RowNest *r, uint32_t at, RowPlace place,
+static const char *take_loop(RowNest *r, uint32_t at, RowRole role,
                              uint32_t *seen) {
   const Nest *n = r->nest;
   const NestLoop *l = &n->loops[at];
   uint32_t inner = nest_inner(n, at), most = 1;
-  switch (place) {
-  case PLACE_CHUNKS:
+  switch (role) {
+  case ROLE_CHUNKS:
     r->chunk = element_step(r, l);
     break;
-  case PLACE_ACROSS:
+  case ROLE_ACROSS:
     r->is_across = true;
     r->points = (uint32_t)l->count;
     break;
-  case PLACE_POINTS:
+  case ROLE_POINTS:
     r->points = (uint32_t)l->count;
     break;
-  case PLACE_SERIAL:
+  case ROLE_SERIAL:
     if (inner != NO_LOOP && n->loops[inner].run == NEST_SERIAL)
       r->run_elements = element_step(r, l);
     most = row_loop_kind(n->spec) == ROW_REDUCE ? 2 : 1;
     break;
-  case PLACE_HELD:
+  case ROLE_HELD:
     if (!l->is_held)
       return nest_loop_reason(n, at,
                               "is unrolled, and an unrolled row stays in "
@@ -138,20 +138,20 @@ static const char *take_loop(RowNest *r, uint32_t at, RowPlace place,
                               "serial");
     r->vectors_in_registers = (uint32_t)l->count;
     break;
-  case PLACE_GROUP:
+  case ROLE_GROUP:
     r->group_threads = (uint32_t)l->count;
     break;
-  case PLACE_LANES:
+  case ROLE_LANES:
     r->vector_width = (uint32_t)l->count;
     break;
-  case PLACE_BLOCKS:
-  case PLACE_INNER:
-  case ROW_PLACES:
+  case ROLE_BLOCKS:
+  case ROLE_INNER:
+  case ROW_ROLES:
     break;
   }
   return ++*seen > most
              ? nest_loop_reason(n, at,
-                                place == PLACE_SERIAL
+                                role == ROLE_SERIAL
                                     ? "is one serial loop of the row too many: "
                                       "a sum has two, with runs, and others "
                                       "have one"
@@ -164,26 +164,25 @@ static const char *read_loops(RowNest *r) {
       "is not where the loops of a thread group are: blocks of terms, blocks "
       "and threads of points, then serial loops, threads and lanes of the row";
   const Nest *n = r->nest;
-  uint32_t seen[ROW_PLACES] = {0};
-  RowPlace last = PLACE_CHUNKS;
+  uint32_t seen[ROW_ROLES] = {0};
+  RowRole last = ROLE_CHUNKS;
   uint32_t next_axis = n->spec->spatial_axes;
   for (uint32_t j = 0; j < n->loop_count; j++) {
-    RowPlace place = place_of(r, &n->loops[j], last);
-    if (place == ROW_PLACES || place < last)
+    RowRole role = role_of(r, &n->loops[j], last);
+    if (role == ROW_ROLES || role < last)
       return nest_loop_reason(n, j, wanted);
-    const char *error = place == PLACE_INNER
-                            ? take_inner(r, j, &next_axis)
-                            : take_loop(r, j, place, &seen[place]);
+    const char *error = role == ROLE_INNER ? take_inner(r, j, &next_axis)
+                                           : take_loop(r, j, role, &seen[role]);
     if (error)
       return error;
     r->has_runs |= n->loops[j].is_run;
     r->is_online |= n->loops[j].is_online;
-    last = place;
+    last = role;
   }
-  if (r->point_axis != NO_LOOP && !seen[PLACE_BLOCKS])
+  if (r->point_axis != NO_LOOP && !seen[ROLE_BLOCKS])
     return nest_loop_reason(n, nest_find(n, r->point_axis, 0),
                             "has no thread blocks: write `blocks`");
-  if (seen[PLACE_POINTS] && seen[PLACE_ACROSS])
+  if (seen[ROLE_POINTS] && seen[ROLE_ACROSS])
     return nest_loop_reason(n, nest_find(n, r->point_axis, 0),
                             "runs as threads twice");
   return NULL;
