@@ -36,4 +36,45 @@ for ((seed = first; seed < first + count; seed++)); do
   fi
 done
 [ "$((4 * refused))" -le "$((3 * count))" ] || fail "$refused of $count refused"
+# Steps of several loop nests: online sums, registers, chunks, adjacent points.
+cat >rows.axn <<'END'
+import nn
+val x : f32[2, 20000] = for i < 2, j < 20000 => f32 (i * j % 7) - 3.0
+val y : f32[19, 128] = for i < 19, j < 128 => f32 (i * j % 5) - 2.0
+val z : f32[70, 300] = for i < 70, j < 300 => f32 (i * j % 11) - 4.0
+val w : f32[90, 50] = for i < 90, j < 50 => f32 (i * j % 3) - 1.0
+do print (nn.softmax x, nn.softmax y, map sum z, sum ~axis:0 w)
+END
+"$AXON" run --target reference rows.axn >rows.expected || fail rows.axn
+on_gpu "$AXON" plan --schedule rows.axn >chosen.axs
+awk '/^  / { next } { print }
+  /^kernel/ && what ~ /softmax x/ {
+    print "1.1: tile i1 256; tile i1.1 4; blocks i0; threads i1"
+    print "1.2: tile i1 256; tile i1.1 4; blocks i0; threads i1; online i1.2"
+    print "1.3: tile i1 256; blocks i0; threads i1"
+  }
+  /^kernel/ && what ~ /softmax y/ {
+    print "1: tile i1 2; lanes i1; tile i0 2; tile i1.1 32; tile i1.2 2;",
+      "blocks i0.1; threads i0; threads i1.1; unroll i1.2; registers i1.2"
+  }
+  /^kernel/ && what ~ /map sum z/ {
+    print "1: tile i0 4; tile i1 8; tile i1.1 16; tile i1.1 2;",
+      "order i0.1, i1.3, i0, i1.2, i1.1, i1; blocks i0.1; blocks i1.3;",
+      "order i1.3, i0.1; threads i0; threads i1; run i1.2"
+    print "2: tile i0 32; tile i1 2; blocks i0.1; threads i0; threads i1"
+  }
+  /^kernel/ && what ~ /axis:0 w/ {
+    print "1: tile i0 32; tile i1 4; order i0.1, i1.1, i1, i0; blocks i0.1;",
+      "threads i0; threads i1"
+  }
+  { what = $0 }' chosen.axs >rows.axs
+on_gpu "$AXON" run --schedules rows.axs rows.axn >got 2>&1 || fail "$(cat got)"
+awk -f "$here/tests/close.awk" rows.expected got >different ||
+  fail "$(head -3 different)"
+on_gpu "$AXON" plan --schedule --schedules rows.axs rows.axn >read.axs
+for word in 'online i1.2' 'tile i1.2 2; blocks' 'order i1.3, i0.1' \
+  'i1.1, i1, i0; blocks'
+do
+  grep -q "$word" read.axs || fail "no $word: $(cat read.axs)"
+done
 exit "$bad"

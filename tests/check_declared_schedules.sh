@@ -289,6 +289,9 @@ refuse_gpu() { # refuse_gpu STEPS LIST: each schedule of the kernel with STEPS
 }
 refuse_gpu 'threads i1' refused_gpu
 refuse_gpu registers refused_gpu_rows
+for list in terms parts flat; do
+  refuse_gpu flatten refused_gpu_$list
+done
 refuse_gpu shared refused_gpu_tiles
 for list in attention attention_on_sm_75 attention_on_sm_100a query; do
   refuse_gpu 'by attention' refused_gpu_$list

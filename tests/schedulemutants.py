@@ -29,13 +29,15 @@ REFUSAL = re.compile(CONDITION + r"(?:refuse\(|arena_printf|\")", re.S)
 GEMM_REFUSAL = re.compile(
     CONDITION + r"(?:gemm_refuse\(|\")|"
     r"\breturn ([^;{}]*?) \|\|\n?\s*gemm_refuse(?:_use)?\(", re.S)
+NEST_REFUSAL = re.compile(
+    CONDITION + r"(?:refuse\(|arena_printf|nest_loop_reason|\")", re.S)
 # What else nest_verify.c tests is true after each step.
 POSITION = re.compile(CONDITION + r"nest_loop_reason", re.S)
 FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
          "backend/cpu/nest_refusal.c": REFUSAL,
          "backend/cpu/gemm_fields.c": REFUSAL,
-         "backend/cuda/nest_refusal.c": REFUSAL,
-         "backend/cuda/row_nest.c": REFUSAL,
+         "backend/cuda/nest_refusal.c": NEST_REFUSAL,
+         "backend/cuda/row_nest.c": NEST_REFUSAL,
          "backend/cuda/gemm_match.c": REFUSAL,
          "backend/cuda/gemm_validate.c": GEMM_REFUSAL,
          "backend/cuda/attention_validate.c": GEMM_REFUSAL}
@@ -48,6 +50,7 @@ CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
          "gemm": "by gemm",
          "micro": "by gemm", "micro_conv": "by gemm", "softmax": "",
          "strips": "strip=", "blur": "stream", "argmax": "", "gpu": "threads i1", "gpu_rows": "registers",
+         "gpu_terms": "flatten", "gpu_parts": "flatten", "gpu_flat": "flatten",
          "gpu_gradient": "by attention {way=mma"}
 CASES |= {"gpu_" + name: "by gemm" for name in (
     "product", "product_on_sm_75", "product_on_sm_80", "product_on_sm_100a",

@@ -33,14 +33,12 @@ static const char *check_stores(const Nest *n) {
   return NULL;
 }
 
-static const char *check_sums(const Nest *n) {
+static const char *check_cpu_sums(const Nest *n) {
   for (uint32_t j = 0; j < n->loop_count; j++)
     if (n->loops[j].has_accumulators)
       return nest_loop_reason(n, j,
                               "cannot be parts: on GPUs each thread has its "
                               "own sum: use `threads`");
-  if (n->stream.row_axis != NO_LOOP)
-    return "stream: only CPUs share input rows so";
   if (n->fuses_products)
     return "fma: the compiler of a GPU fuses products: leave it out";
   return n->has_epilogue ? "epilogue: on GPUs the loop nests of a pass share "
@@ -71,7 +69,7 @@ const char *cuda_nest_loops_refusal(const Nest *n) {
                               "its indices");
   }
   const char *error = check_stores(n);
-  return error ? error : check_sums(n);
+  return error ? error : check_cpu_sums(n);
 }
 
 static const char *check_flattened(const NestCheck *c) {

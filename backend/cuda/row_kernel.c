@@ -174,145 +174,143 @@ static bool writes_memory(const ThreadGroup *t, const RowLoop *n) {
   return false;
 }
 
-/* ---- kinds of loops ---- */
+/* ---- loop nests ---- */
 
-static void put_scalar(ThreadGroup *t, RowLoop *n) {
-  Emitter *e = &t->w->e;
-  Buffer results = {.arena = e->arena};
+/* Opens the loop over runs: each ends at `stop`. */
+static void open_runs(const CudaWriter *w, const RowLoop *n, const char *from,
+                      const char *to, Buffer *out) {
+  const char *type = w->dialect.index_type;
+  long long step = (long long)n->row->run_elements;
+  buffer_printf(out,
+                "for (%s run = %s; run < %s; run += %lld) {\n"
+                "const %s stop = %s - run < %lld ? %s : run + %lld;\n",
+                type, from, to, step, type, to, step, to, step);
+}
+
+/* Ends the runs.  after: code after each run. */
+static void close_runs(const RowLoop *n, const Buffer *after, Buffer *out) {
   for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    if (is_output_used(&n->loop->outputs.at[j]))
-      thread_group_put_scalar(
-          t, n, j, emit_scalar(e, n->loop->outputs.at[j].value_op), &results);
-  emit_append(&t->body, &e->levels.code[OUTER_LEVEL]);
-  emit_append(&t->body, &e->check_code);
-  emit_append(&t->body, &results);
+    put_sum_block_end(&n->accumulators[j], out);
+  emit_append(out, after);
+  buffer_puts(out, "}\n");
 }
 
-/* Stores a result of each element. */
-static void put_element(ThreadGroup *t, RowLoop *n, uint32_t j, Buffer *out) {
-  const LoopOutput *r = &n->loop->outputs.at[j];
-  if (is_output_used(r) && !row_output_is_reduction(r))
-    store_element(t, n, j, emit_scalar(&t->w->e, r->value_op), out);
-}
-
-static void put_map(ThreadGroup *t, RowLoop *n) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  Buffer results = {.arena = e->arena}, *out = &t->body;
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    put_element(t, n, j, &results);
-  emit_append(out, &e->levels.code[OUTER_LEVEL]);
-  row_open(w, n, out,
-           n->vector_width > 1 ? format(e, "lane * %u", n->vector_width)
-                               : "lane",
-           emit_int(e, n->row_length));
-  emit_append(out, &e->check_code);
-  emit_append(out, &results);
-  row_close(n, out);
-}
-
-/* after_block: code after each block of terms. */
-static void put_reduce(ThreadGroup *t, RowLoop *n, const Buffer *after_block) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  Buffer *out = &t->body, update = {.arena = e->arena}, finish = update;
-  const char *from =
-      format(e, "%slane * %u", w->part_count ? "from + " : "", n->vector_width);
-  const char *to = w->part_count ? "to" : emit_int(e, n->row_length);
-  bool online = after_block->len > 0, blocked = n->row->run_elements;
-  uint32_t step = (uint32_t)n->row->run_elements;
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
-    put_element(t, n, j, &update);
-    if (!row_output_is_reduction(&n->loop->outputs.at[j]))
-      continue;
-    cuda_accumulator_update(w, &n->accumulators[j], &update);
-    thread_group_put_reduction(t, &n->accumulators[j], &finish);
-    thread_group_put_scalar(
-        t, n, j, cuda_accumulator_value(e, &n->accumulators[j]), &finish);
-  }
-  emit_append(out, &e->levels.code[OUTER_LEVEL]);
+static void declare_accumulators(const RowLoop *n, Buffer *out) {
   for (uint32_t j = 0; j < n->loop->outputs.len; j++)
     if (row_output_is_reduction(&n->loop->outputs.at[j]))
       declare_accumulator(&n->accumulators[j], out);
-  if (online)
-    online_declare(t, n->loop_index, out);
-  if (blocked) {
-    buffer_printf(out,
-                  "for (%s run = %s; run < %s; run += %u) {\n"
-                  "const %s stop = %s - run < %u ? %s : run + %u;\n",
-                  w->dialect.index_type, from, to, step, w->dialect.index_type,
-                  to, step, to, step);
-    from = "run", to = "stop";
-  }
-  if (online)
-    online_begin(t, n->loop_index, out);
-  row_loop_put_for(t, n, out, &update, from, to);
-  for (uint32_t j = 0; blocked && j < n->loop->outputs.len; j++)
-    put_sum_block_end(&n->accumulators[j], out);
-  emit_append(out, after_block);
-  buffer_puts(out, blocked ? "}\n" : "");
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    put_sum_end(&n->accumulators[j], out);
-  if (online)
-    online_end(t, n->loop_index, out);
-  emit_append(out, &finish);
 }
 
-/* The serial reduction axes of a thread; the last one is blocked. */
-static void put_serial_loops(CudaWriter *w, const RowLoop *n,
-                             const Buffer *update, Buffer *out) {
+/* The reduced axes of an element, in its thread; the last one has runs. */
+static void put_inner_loops(CudaWriter *w, const RowLoop *n,
+                            const Buffer *update, Buffer *out) {
   Emitter *e = &w->e;
   const LoopNest *loop = n->loop;
   const char *type = w->dialect.index_type;
-  int step = (int)n->row->run_elements;
+  Buffer none = {.arena = e->arena};
+  declare_accumulators(n, out);
   for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++) {
-    const char *from = "0", *to = emit_int(e, loop->extents[v]);
-    if (step && v + 1 == loop->axis_count) {
-      buffer_printf(out,
-                    "for (%s run = 0; run < %s; run += %d) {\n"
-                    "const %s stop = %s - run < %d ? %s : run + %d;\n",
-                    type, to, step, type, to, step, to, step);
-      from = "run", to = "stop";
-    }
-    if (v + 1 == loop->axis_count)
+    bool is_last = v + 1 == loop->axis_count;
+    bool has_runs = is_last && n->row->run_elements;
+    const char *to = emit_int(e, loop->extents[v]);
+    if (has_runs)
+      open_runs(w, n, "0", to, out);
+    if (is_last)
       buffer_printf(out, "#pragma unroll %d\n", VECTOR_UNROLL);
-    buffer_printf(out, "for (%s i%u = %s; i%u < %s; i%u++) {\n", type, v, from,
-                  v, to, v);
+    buffer_printf(out, "for (%s i%u = %s; i%u < %s; i%u++) {\n", type, v,
+                  has_runs ? "run" : "0", v, has_runs ? "stop" : to, v);
     emit_append(out, &e->levels.code[e->levels.of[v]]);
   }
   emit_append(out, &e->check_code);
   emit_append(out, update);
-  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++) {
+  buffer_puts(out, "}\n");
+  if (n->row->run_elements)
+    close_runs(n, &none, out);
+  for (uint32_t v = loop->spatial_axes + 1; v < loop->axis_count; v++)
     buffer_puts(out, "}\n");
-    if (v > loop->spatial_axes || !step)
+}
+
+/* The loop over the whole row, up to `to`, whose sums the group joins.
+ * after_run: code after each run. */
+static void put_reduction(ThreadGroup *t, RowLoop *n, const char *to,
+                          const Buffer *update, const Buffer *after_run,
+                          Buffer *out) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  const char *from =
+      format(e, "%slane * %u", w->part_count ? "from + " : "", n->vector_width);
+  declare_accumulators(n, out);
+  online_declare(t, n->loop_index, out);
+  if (n->row->run_elements) {
+    open_runs(w, n, from, to, out);
+    from = "run", to = "stop";
+  }
+  online_begin(t, n->loop_index, out);
+  row_loop_put_for(t, n, out, update, from, to);
+  if (n->row->run_elements)
+    close_runs(n, after_run, out);
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
+    put_sum_end(&n->accumulators[j], out);
+  online_end(t, n->loop_index, out);
+}
+
+/* What happens to the outputs in the innermost loop, and at the end of their
+ * sums. */
+static void put_outputs(ThreadGroup *t, RowLoop *n, Buffer *update,
+                        Buffer *finish) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
+    const LoopOutput *r = &n->loop->outputs.at[j];
+    const CudaAccumulator *s = &n->accumulators[j];
+    if (!is_output_used(r))
       continue;
-    for (uint32_t j = 0; j < loop->outputs.len; j++)
-      put_sum_block_end(&n->accumulators[j], out);
-    buffer_puts(out, "}\n");
+    if (n->kind == ROW_SCALAR) {
+      thread_group_put_scalar(t, n, j, emit_scalar(e, r->value_op), update);
+    } else if (!row_output_is_reduction(r)) {
+      store_element(t, n, j, emit_scalar(e, r->value_op), update);
+    } else if (n->kind == ROW_REDUCE) {
+      cuda_accumulator_update(w, s, update);
+      thread_group_put_reduction(t, s, finish);
+      thread_group_put_scalar(t, n, j, cuda_accumulator_value(e, s), finish);
+    } else {
+      cuda_accumulator_update(w, s, update);
+      put_sum_end(s, finish);
+      store_element(t, n, j, cuda_accumulator_value(e, s), finish);
+    }
   }
 }
 
-static void put_partial_reduce(ThreadGroup *t, RowLoop *n) {
+static void put_loops(ThreadGroup *t, RowLoop *n, const Buffer *after_run) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   Buffer *out = &t->body, update = {.arena = e->arena}, finish = update;
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
-    put_element(t, n, j, &update);
-    if (!row_output_is_reduction(&n->loop->outputs.at[j]))
-      continue;
-    cuda_accumulator_update(w, &n->accumulators[j], &update);
-    put_sum_end(&n->accumulators[j], &finish);
-    store_element(t, n, j, cuda_accumulator_value(e, &n->accumulators[j]),
-                  &finish);
-  }
+  const char *to = n->kind != ROW_REDUCE ? NULL
+                   : w->part_count       ? "to"
+                                         : emit_int(e, n->row_length);
+  put_outputs(t, n, &update, &finish);
   emit_append(out, &e->levels.code[OUTER_LEVEL]);
-  row_open(w, n, out, "lane", emit_int(e, n->row_length));
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    if (row_output_is_reduction(&n->loop->outputs.at[j]))
-      declare_accumulator(&n->accumulators[j], out);
-  put_serial_loops(w, n, &update, out);
+  if (n->kind == ROW_REDUCE) {
+    put_reduction(t, n, to, &update, after_run, out);
+  } else if (n->kind == ROW_SCALAR) {
+    emit_append(out, &e->check_code);
+    emit_append(out, &update);
+  } else {
+    row_open(w, n, out,
+             n->vector_width > 1 ? format(e, "lane * %u", n->vector_width)
+                                 : "lane",
+             emit_int(e, n->row_length));
+    if (n->kind == ROW_PARTIAL_REDUCE) {
+      put_inner_loops(w, n, &update, out);
+      emit_append(out, &finish);
+    } else {
+      emit_append(out, &e->check_code);
+      emit_append(out, &update);
+    }
+    row_close(n, out);
+    return;
+  }
   emit_append(out, &finish);
-  row_close(n, out);
 }
 
 static bool is_any_output_used(const LoopNest *loop) {
@@ -336,22 +334,7 @@ static void put_loop(ThreadGroup *t, uint32_t at) {
   row_loop_begin(t, &n, w->k->loops.at[at], at, NULL);
   if (e->failed)
     return;
-  switch (n.kind) {
-  case ROW_SCALAR:
-    put_scalar(t, &n);
-    break;
-  case ROW_MAP:
-    put_map(t, &n);
-    break;
-  case ROW_REDUCE:
-    put_reduce(t, &n, &after_block);
-    break;
-  case ROW_PARTIAL_REDUCE:
-    put_partial_reduce(t, &n);
-    break;
-  case ROW_LOOP_KINDS:
-    break;
-  }
+  put_loops(t, &n, &after_block);
   emit_append(&e->function.head, &e->levels.code[0]);
   if (writes_memory(t, &n))
     put_barrier(t, &t->body);

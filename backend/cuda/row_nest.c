@@ -7,18 +7,18 @@
 #include "support/int_math.h"
 
 /* Where a loop of a row is: places from outside to inside. */
-typedef enum RowPlace {
-  PLACE_CHUNKS,
-  PLACE_BLOCKS,
-  PLACE_POINTS, /* threads of several points, whose groups are adjacent */
-  PLACE_SERIAL,
-  PLACE_HELD,
-  PLACE_GROUP,
-  PLACE_ACROSS, /* threads of several points, which are adjacent */
-  PLACE_LANES,
-  PLACE_INNER, /* terms of each element, one after the other */
-  ROW_PLACES
-} RowPlace;
+typedef enum RowRole {
+  ROLE_CHUNKS,
+  ROLE_BLOCKS,
+  ROLE_POINTS, /* threads of several points, whose groups are adjacent */
+  ROLE_SERIAL,
+  ROLE_HELD,
+  ROLE_GROUP,
+  ROLE_ACROSS, /* threads of several points, which are adjacent */
+  ROLE_LANES,
+  ROLE_INNER, /* terms of each element, one after the other */
+  ROW_ROLES
+} RowRole;
 
 /* The axis that one loop counts the iterations of; NO_LOOP: they are several
  * loops. */
@@ -47,72 +47,116 @@ static bool is_vector(const RowNest *r, const NestLoop *l) {
   return r->axis_count && l->axis == r->axes[r->axis_count - 1];
 }
 
-/* The place of a loop after loops at `last`; ROW_PLACES: it has none. */
-static RowPlace place_of(const RowNest *r, const NestLoop *l, RowPlace last) {
+/* Returns true if an element of the row has its own sum over the axis. */
+static bool is_inner(const LoopNest *loop, uint32_t axis) {
+  return row_loop_kind(loop) == ROW_PARTIAL_REDUCE &&
+         axis >= loop->spatial_axes && axis < loop->axis_count;
+}
+
+/* The role of a loop after loops at `last`; ROW_ROLES: it has none. */
+static RowRole role_of(const RowNest *r, const NestLoop *l, RowRole last) {
   bool is_point = l->axis == r->point_axis;
   switch (l->run) {
   case NEST_SERIAL:
-    return is_row(r, l)                             ? PLACE_SERIAL
-           : l->axis >= r->nest->spec->spatial_axes ? PLACE_INNER
-                                                    : ROW_PLACES;
+    return is_row(r, l)                       ? ROLE_SERIAL
+           : is_inner(r->nest->spec, l->axis) ? ROLE_INNER
+                                              : ROW_ROLES;
   case NEST_UNROLL:
-    return is_row(r, l) ? PLACE_HELD : ROW_PLACES;
+    return is_row(r, l) ? ROLE_HELD : ROW_ROLES;
   case NEST_LANES:
-    return is_vector(r, l) ? PLACE_LANES : ROW_PLACES;
+    return is_vector(r, l) ? ROLE_LANES : ROW_ROLES;
   case NEST_BLOCK:
-    return is_row(r, l) ? PLACE_CHUNKS : is_point ? PLACE_BLOCKS : ROW_PLACES;
+    return is_row(r, l) ? ROLE_CHUNKS : is_point ? ROLE_BLOCKS : ROW_ROLES;
   case NEST_THREAD:
-    return is_row(r, l)           ? PLACE_GROUP
-           : !is_point            ? ROW_PLACES
-           : last <= PLACE_POINTS ? PLACE_POINTS
-                                  : PLACE_ACROSS;
+    return is_row(r, l)          ? ROLE_GROUP
+           : !is_point           ? ROW_ROLES
+           : last <= ROLE_POINTS ? ROLE_POINTS
+                                 : ROLE_ACROSS;
   case NEST_TASK:
   case NEST_STRIP:
   case NEST_ATOM:
     break;
   }
-  return ROW_PLACES;
+  return ROW_ROLES;
 }
 
-static const char *take_loop(RowNest *r, uint32_t at, RowPlace place,
-                             uint32_t seen[ROW_PLACES]) {
+/* The terms of an element: whole axes in their order, and runs of the last. */
+static const char *take_inner(RowNest *r, uint32_t at, uint32_t *next_axis) {
   const Nest *n = r->nest;
   const NestLoop *l = &n->loops[at];
-  /* A flattened loop counts vectors. */
-  int64_t elements = l->step;
-  if (is_row(r, l) && r->axis_count > 1)
-    elements *= nest_flattened_loop(n, r->axes[r->axis_count - 1])->step;
-  uint32_t inner = nest_inner(n, at);
-  if (place == PLACE_CHUNKS)
-    r->chunk = elements;
-  if (place == PLACE_POINTS || place == PLACE_ACROSS)
-    r->points = (uint32_t)l->count;
-  r->is_across |= place == PLACE_ACROSS;
-  if (place == PLACE_GROUP)
-    r->group_threads = (uint32_t)l->count;
-  if (place == PLACE_LANES)
-    r->vector_width = (uint32_t)l->count;
-  if (place == PLACE_HELD)
-    r->vectors_in_registers = (uint32_t)l->count;
-  if (place == PLACE_SERIAL && inner != NO_LOOP &&
-      n->loops[inner].run == NEST_SERIAL)
-    r->run_elements = elements;
-  if (place == PLACE_INNER && inner != NO_LOOP)
-    r->run_elements = elements;
-  r->has_runs |= l->is_run;
-  r->is_online |= l->is_online;
-  uint32_t most = place == PLACE_SERIAL ? 2 : 1;
-  if (place != PLACE_INNER && ++seen[place] > most)
+  bool is_whole = nest_find(n, l->axis, nest_piece(n, at) + 1) == NO_LOOP;
+  bool is_last = l->axis + 1 == n->spec->axis_count;
+  if (is_whole && l->axis != (*next_axis)++)
     return nest_loop_reason(n, at,
-                            place == PLACE_SERIAL
-                                ? "is the third serial loop of the row, which "
-                                  "has at most two"
-                                : "runs as another loop of its axis does");
-  if (place == PLACE_HELD && !l->is_held)
+                            "is a loop of each element of the row, and these "
+                            "are in the order of their axes");
+  if (nest_piece(n, at) > is_last)
     return nest_loop_reason(n, at,
-                            "is unrolled, and an unrolled row stays in "
-                            "registers: write `registers`, or leave it serial");
+                            "is tiled: of the loops of each element of the "
+                            "row, only the last one has a tile, for `run`");
+  if (nest_piece(n, at))
+    r->run_elements = l->step;
   return NULL;
+}
+
+/* The elements of the row from one iteration to the next.  A flattened loop
+ * counts vectors. */
+static int64_t element_step(const RowNest *r, const NestLoop *l) {
+  return r->axis_count > 1
+             ? l->step *
+                   nest_flattened_loop(r->nest, r->axes[r->axis_count - 1])
+                       ->step
+             : l->step;
+}
+
+static const char *take_loop(RowNest *r, uint32_t at, RowRole role,
+                             uint32_t *seen) {
+  const Nest *n = r->nest;
+  const NestLoop *l = &n->loops[at];
+  uint32_t inner = nest_inner(n, at), most = 1;
+  switch (role) {
+  case ROLE_CHUNKS:
+    r->chunk = element_step(r, l);
+    break;
+  case ROLE_ACROSS:
+    r->is_across = true;
+    r->points = (uint32_t)l->count;
+    break;
+  case ROLE_POINTS:
+    r->points = (uint32_t)l->count;
+    break;
+  case ROLE_SERIAL:
+    if (inner != NO_LOOP && n->loops[inner].run == NEST_SERIAL)
+      r->run_elements = element_step(r, l);
+    most = row_loop_kind(n->spec) == ROW_REDUCE ? 2 : 1;
+    break;
+  case ROLE_HELD:
+    if (!l->is_held)
+      return nest_loop_reason(n, at,
+                              "is unrolled, and an unrolled row stays in "
+                              "registers: write `registers`, or leave it "
+                              "serial");
+    r->vectors_in_registers = (uint32_t)l->count;
+    break;
+  case ROLE_GROUP:
+    r->group_threads = (uint32_t)l->count;
+    break;
+  case ROLE_LANES:
+    r->vector_width = (uint32_t)l->count;
+    break;
+  case ROLE_BLOCKS:
+  case ROLE_INNER:
+  case ROW_ROLES:
+    break;
+  }
+  return ++*seen > most
+             ? nest_loop_reason(n, at,
+                                role == ROLE_SERIAL
+                                    ? "is one serial loop of the row too many: "
+                                      "a sum has two, with runs, and others "
+                                      "have one"
+                                    : "runs as another loop of its axis does")
+             : NULL;
 }
 
 static const char *read_loops(RowNest *r) {
@@ -120,21 +164,25 @@ static const char *read_loops(RowNest *r) {
       "is not where the loops of a thread group are: blocks of terms, blocks "
       "and threads of points, then serial loops, threads and lanes of the row";
   const Nest *n = r->nest;
-  uint32_t seen[ROW_PLACES] = {0};
-  RowPlace last = PLACE_CHUNKS;
+  uint32_t seen[ROW_ROLES] = {0};
+  RowRole last = ROLE_CHUNKS;
+  uint32_t next_axis = n->spec->spatial_axes;
   for (uint32_t j = 0; j < n->loop_count; j++) {
-    RowPlace place = place_of(r, &n->loops[j], last);
-    if (place == ROW_PLACES || place < last)
+    RowRole role = role_of(r, &n->loops[j], last);
+    if (role == ROW_ROLES || role < last)
       return nest_loop_reason(n, j, wanted);
-    const char *error = take_loop(r, j, place, seen);
+    const char *error = role == ROLE_INNER ? take_inner(r, j, &next_axis)
+                                           : take_loop(r, j, role, &seen[role]);
     if (error)
       return error;
-    last = place;
+    r->has_runs |= n->loops[j].is_run;
+    r->is_online |= n->loops[j].is_online;
+    last = role;
   }
-  if (r->point_axis != NO_LOOP && !seen[PLACE_BLOCKS])
+  if (r->point_axis != NO_LOOP && !seen[ROLE_BLOCKS])
     return nest_loop_reason(n, nest_find(n, r->point_axis, 0),
                             "has no thread blocks: write `blocks`");
-  if (seen[PLACE_POINTS] && seen[PLACE_ACROSS])
+  if (seen[ROLE_POINTS] && seen[ROLE_ACROSS])
     return nest_loop_reason(n, nest_find(n, r->point_axis, 0),
                             "runs as threads twice");
   return NULL;
@@ -333,15 +381,35 @@ static bool has_online_sum(const RowCheck *c) {
   return false;
 }
 
+/* Runs and chunks have whole iterations of the group. */
+static const char *check_tiles(const RowCheck *c) {
+  const RowNest *r = &c->rows[c->at];
+  int64_t each = (int64_t)r->group_threads * r->vector_width;
+  if (r->vectors_in_registers && r->run_elements)
+    return refuse(c, "stays in registers, and has two serial loops outside: "
+                     "leave out a tile");
+  if (row_loop_kind(r->nest->spec) == ROW_PARTIAL_REDUCE)
+    return NULL;
+  if (r->run_elements % each || r->chunk % each)
+    return refuse(
+        c,
+        arena_printf(r->nest->arena,
+                     "has tiles of %lld elements, and a group loads %lld at "
+                     "a time, which do not fill them",
+                     (long long)(r->chunk % each ? r->chunk : r->run_elements),
+                     (long long)each));
+  return NULL;
+}
+
 static const char *check_sums(const RowCheck *c) {
   const RowNest *r = &c->rows[c->at];
   if (r->chunk && !cuda_can_split_reduction(c->pass->k))
     return refuse(c, "cannot be thread blocks: only the terms of the only sum "
                      "of a pass can");
   if (r->is_online && !is_online(c))
-    return refuse(c, "cannot be summed online: it needs a sum of exponentials, "
-                     "and before it the maximum of the same row in the same "
-                     "loops, without registers");
+    return refuse(c, "cannot be summed online: it needs a sum of exponentials "
+                     "that are not stored, and before it the maximum of the "
+                     "same row in the same loops, without registers");
   if (r->run_elements && !r->has_runs && !r->is_online && !has_online_sum(c))
     return refuse(c, "has two serial loops, and neither a run nor an online "
                      "sum: leave out a tile");
@@ -356,6 +424,7 @@ const char *cuda_rows_refusal(const CudaPass *p, const RowNest *rows) {
     error = error ? error : check_group(&c);
     error = error ? error : check_same(&c);
     error = error ? error : check_held(&c);
+    error = error ? error : check_tiles(&c);
     error = error ? error : check_sums(&c);
   }
   return error;
