@@ -96,7 +96,7 @@ unused '`clock 1. is not a number' 'a slow clock'
 sed 's/^machine .*/machine of others/' rates >"$file"
 unused 'it is not that of this machine' 'another machine'
 sed '/^stores/d' rates >"$file"
-unused 'line 8 is not that of `stores`' 'no stores'
+unused 'line 9 is not that of `stores`' 'no stores'
 head -c -2 rates >"$file"
 unused 'it does not end' 'a file without its end'
 head -c 100 rates >"$file"
