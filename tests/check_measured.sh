@@ -40,7 +40,7 @@ grep -q '^core, per cycle' doctor.out || {
   fail "doctor: $(tail -5 doctor.out)"
 }
 file=$(echo cache/axon/core-*.txt)
-[ "$(wc -l <"$file")" = 14 ] || fail "rates: $(cat "$file")"
+[ "$(wc -l <"$file")" = 16 ] || fail "rates: $(cat "$file")"
 grep -q 'inf ' doctor.out && fail "a difference of inf: $(cat doctor.out)"
 
 # the same rates with other threads; one thread starts no task
