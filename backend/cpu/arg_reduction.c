@@ -15,15 +15,25 @@ static bool has_search(Dtype t) {
          t == DT_F16 || t == DT_BF16 || t == DT_F32 || t == DT_F64;
 }
 
+bool emit_can_search(const Emitter *e) {
+  const LoopNest *loop = e->loop;
+  if (loop->outputs.len != 1 ||
+      !prim_is_arg_reduction(loop->outputs.at[0].reduce))
+    return false;
+  const KernelOp *s = &loop->ops.at[loop->outputs.at[0].value_op];
+  uint32_t v = loop->spatial_axes;
+  return s->kind == KOP_LOAD && !s->checked_index_count && e->width > 1 &&
+         loop->axis_count == v + 1 && e->vector_axis == v &&
+         !loop_is_trimmed(loop, v) && !loop->floor_div_count &&
+         s->address->coef[v] == 1 && has_search(s->dtype) &&
+         loop_extent_hint(loop, v) >= MIN_SEARCHED_ROW;
+}
+
 const char *emit_arg_search_row(Emitter *e, const Accumulator *f) {
   const LoopNest *loop = e->loop;
   const KernelOp *s = &loop->ops.at[f->output->value_op];
   uint32_t v = loop->spatial_axes;
-  if (!f->position || s->kind != KOP_LOAD || s->checked_index_count ||
-      e->width == 1 || loop->axis_count != v + 1 || e->vector_axis != v ||
-      loop_is_trimmed(loop, v) || loop->floor_div_count ||
-      s->address->coef[v] != 1 || !has_search(s->dtype) ||
-      loop_extent_hint(loop, v) < MIN_SEARCHED_ROW)
+  if (!emit_can_search(e))
     return NULL;
   AffineExpr *q = affine_copy(e->arena, s->address);
   q->coef[v] = 0;

@@ -64,6 +64,9 @@ void emit_scalar_output(Emitter *e, Buffer *out, const Accumulator *f,
 
 /* ---- arg_reduction.c ---- */
 
+/* Returns true if the elements that an argmax or argmin reads are contiguous,
+ * and nothing is computed of them: a function may search the row. */
+bool emit_can_search(const Emitter *e);
 /* The address of the row that an argmax or argmin reads, if its elements are
  * contiguous and nothing is computed of them; otherwise NULL. */
 const char *emit_arg_search_row(Emitter *e, const Accumulator *f);

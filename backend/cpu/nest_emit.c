@@ -835,6 +835,7 @@ static void begin_body(NestWriter *w) {
   if (w->shuffled != NO_LOOP)
     nest_begin_shuffle(w);
   e->ops.precomputed = w->precomputed;
+  e->may_search = emit_can_search(e);
   emit_place_ops(e);
   bool is_loaded = has_stream || w->shuffled != NO_LOOP;
   for (uint32_t j = 0; is_loaded && j < spec->ops.len; j++)
@@ -843,6 +844,7 @@ static void begin_body(NestWriter *w) {
       e->ops.levels[j] = e->levels.vector;
     }
   emit_demanded_ops(e);
+  e->may_search = false;
   e->ops.precomputed = NULL;
   e->prefetch_axis = NO_AXIS;
   w->is_maskable = loads_are_maskable(e, w->precomputed);

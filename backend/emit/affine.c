@@ -57,10 +57,12 @@ static const char *emit_axis_term(Emitter *e, uint32_t v, int64_t coef,
                  : emit_affine_term(e, coef, name);
 }
 
-/* The shared loads of backend/cpu/nest_stream.c emit a level again only
- * for its conditions, so that some of its names are unused. */
+/* The shared loads of backend/cpu/nest_stream.c emit a level again only for its
+ * conditions, and searched rows have no terms, so that some names are
+ * unused. */
 const char *emit_const_qualifier(const Emitter *e) {
-  return e->hoisted_masks ? "__attribute__((unused)) const" : "const";
+  return e->hoisted_masks || e->may_search ? "__attribute__((unused)) const"
+                                           : "const";
 }
 
 /* The expression without the parts that differ between lanes, as a name or a

@@ -187,6 +187,8 @@ struct Emitter {
   VectorTranspose transpose;
   Buffer check_code;
   HoistedMasks *hoisted_masks; /* NULL: each load computes its mask */
+  bool may_search; /* a function may read the row, instead of the code of terms,
+                      some of whose names are unused then */
   uint32_t prefetch_axis; /* axis along which masked loads prefetch their next
                              iteration, or NO_AXIS */
   bool reads_past_tail; /* the terms are unrolled, and loads ignore the tail */
