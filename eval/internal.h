@@ -454,6 +454,9 @@ void vm_check_effect_allowed(Eval *vm, const char *what);
 bool vm_may_write(Eval *vm, const char *what);
 /* Returns false in a dry run, whose values are zeros. */
 bool vm_writes_files(const Eval *vm);
+/* Writes the tensors of a file; a dry run checks its name. */
+void vm_save(Eval *vm, const char *path, uint32_t count,
+             const char *const *names, Tensor *const *tensors);
 void vm_check_no_nul(Eval *vm, Value path);
 /* Returns the text of a buffer as a value.  Frees the buffer, even if it
  * raises. */

@@ -4,6 +4,7 @@
 #include "support/buffer.h"
 #include "support/clock.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define PRIM(name) \
@@ -22,7 +23,11 @@ void vm_check_no_nul(Eval *vm, Value v) {
 void vm_fail_file(Eval *vm, const Fault *fault) {
   /* The operation may have stopped because of an interrupt. */
   vm_poll_interrupt(vm);
-  vm_fail_at(vm, (Span){0}, 508, fault->help, "%s", fault->message);
+  const char *help = fault->help;
+  if (!vm_writes_files(vm) && strstr(fault->message, strerror(ENOENT)))
+    help = "a dry run writes no files: if the program writes this one, run it "
+           "before";
+  vm_fail_at(vm, (Span){0}, 508, help, "%s", fault->message);
 }
 
 PRIM(prim_load) {
@@ -74,18 +79,23 @@ bool vm_writes_files(const Eval *vm) {
   return !o || !o->dry_run;
 }
 
+void vm_save(Eval *vm, const char *path, uint32_t count,
+             const char *const *names, Tensor *const *tensors) {
+  Fault fault = {0};
+  if (vm_writes_files(vm) ? !file_save(path, count, names, tensors, &fault)
+                          : !file_can_save(path, count, &fault))
+    vm_fail_file(vm, &fault);
+}
+
 PRIM(prim_save) {
   UNUSED;
   if (!vm_may_write(vm, "save"))
     return value_unit();
-  Fault fault = {0};
   Value path = args[n - 2];
   const char *name = n == 3 ? string_text(args[0]) : NULL;
   Tensor *t = (Tensor *)(uintptr_t)vm_tensor(vm, args[n - 1]);
   vm_check_no_nul(vm, path);
-  if (vm_writes_files(vm) &&
-      !file_save(string_text(path), 1, name ? &name : NULL, &t, &fault))
-    vm_fail_file(vm, &fault);
+  vm_save(vm, string_text(path), 1, name ? &name : NULL, &t);
   return value_unit();
 }
 
@@ -93,7 +103,6 @@ PRIM(prim_save_all) {
   UNUSED;
   if (!vm_may_write(vm, "save_all"))
     return value_unit();
-  Fault fault = {0};
   uint32_t count = 0;
   for (Value v = args[1]; v.tag == V_CONS; v = AS_CONS(v)->tail)
     count++;
@@ -107,9 +116,7 @@ PRIM(prim_save_all) {
     tensors[i] = (Tensor *)(uintptr_t)vm_tensor(vm, pair[1]);
   }
   vm_check_no_nul(vm, args[0]);
-  if (vm_writes_files(vm) &&
-      !file_save(string_text(args[0]), count, names, tensors, &fault))
-    vm_fail_file(vm, &fault);
+  vm_save(vm, string_text(args[0]), count, names, tensors);
   return value_unit();
 }
 

@@ -171,8 +171,7 @@ Value prim_save_tree(Eval *vm, const PrimSite *site, Value *args, uint32_t n) {
                      ? pack_leaf(vm, &leaves[i])
                      : (Tensor *)(uintptr_t)vm_tensor(vm, leaves[i].value);
   }
-  if (vm_writes_files(vm) && !file_save(path, count, names, tensors, &fault))
-    vm_fail_file(vm, &fault);
+  vm_save(vm, path, count, names, tensors);
   vm_drop_temps(vm, mark);
   return value_unit();
 }

@@ -527,22 +527,36 @@ static bool write_and_commit(OutputFile *out, Replacement *r,
   return ok;
 }
 
-bool file_save(const char *path, uint32_t count, const char *const *names,
-               Tensor *const *tensors, Fault *fault) {
+/* NULL, with a fault: no file of this name can have so many tensors. */
+static const FileFormat *format_for(const char *path, uint32_t count,
+                                    Fault *fault) {
   OutputFile out = {.path = path};
-  Replacement r;
   const FileFormat *format = format_of(path, fault);
   if (!format) {
     fault_set_help(fault, "the extension must be .npy, .npz, .safetensors, "
                           ".csv, .tsv, .txt, .bin, .png, .pgm or .ppm");
-    return false;
+    return NULL;
   }
   if (!format->list_names && count != 1) {
     output_fault(&out, fault, "a %s file contains one tensor; found %u",
                  format->extension, count);
     fault_set_help(fault, ".npz and .safetensors can contain several");
-    return false;
+    return NULL;
   }
+  return format;
+}
+
+bool file_can_save(const char *path, uint32_t count, Fault *fault) {
+  return format_for(path, count, fault) != NULL;
+}
+
+bool file_save(const char *path, uint32_t count, const char *const *names,
+               Tensor *const *tensors, Fault *fault) {
+  OutputFile out = {.path = path};
+  Replacement r;
+  const FileFormat *format = format_for(path, count, fault);
+  if (!format)
+    return false;
   static const char *const default_names[] = {
       "arr_0"}; /* the default name of numpy.savez */
   if (!names && format->list_names && count == 1)

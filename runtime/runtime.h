@@ -282,7 +282,9 @@ void named_tensors_free(NamedTensors *tensors);
 
 /* Writes to a temporary file beside `path` and renames it: an interrupted write
  * keeps the old file. .npz and .safetensors accept several names; others
- * require count == 1. .png, .pgm and .ppm require u8[h, w] or u8[h, w, c]. */
+ * require count == 1. .png, .pgm and .ppm require u8[h, w] or u8[h, w, c].
+ * file_can_save only checks the name and the count. */
+bool file_can_save(const char *path, uint32_t count, Fault *fault);
 bool file_save(const char *path, uint32_t count, const char *const *names,
                Tensor *const *tensors, Fault *fault);
 /* Names of the tensors in a file with several, allocated in the arena. */

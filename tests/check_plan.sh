@@ -269,6 +269,17 @@ END
   [ "$(find "$folder/dry" -type f | wc -l)" = 7 ] ||
   fail "save: $(ls "$folder/dry"; tail -5 "$folder/text")"
 
+for text in '.npy, .npz|save "x.foo" x' \
+  'a dry run writes no files|save "none.npy" x
+val y : f32[n] = load "none.npy"
+do print (sum y)'; do
+  printf 'val x = for i < 3000 => float i\ndo %s\n' "${text#*|}" \
+    >"$folder/dry.axn"
+  "$AXON" plan --dry "$folder/dry.axn" >"$folder/text" 2>&1 &&
+    fail "a dry run of ${text#*|}"
+  grep -qF "${text%%|*}" "$folder/text" || fail "$(cat "$folder/text")"
+done
+
 # A fold has no axis, but a number of iterations.
 cat >"$folder/fold.axn" <<END
 do print (fold (fn h x => if x > 0.5 then not h else h) true
