@@ -283,7 +283,9 @@ bool toolchain_check(Fault *fault) {
   if (!optimize_setting(&settings)) {
     fault_set(fault, "AXON_OPTIMIZE=%s is not a time to optimize kernels",
               getenv("AXON_OPTIMIZE"));
-    fault_set_help(fault, "use always, later or together (default: later)");
+    fault_set_help(fault,
+                   "use always, later or together, or unset it (default: "
+                   "later)");
     return false;
   }
   return true;
