@@ -147,6 +147,15 @@ for _ in $(seq 100); do
 done
 [ "$(find "$work/linked-later" -name '*.so' | wc -l)" -ge 3 ] ||
   fail 'needs libraries: the background process compiled no kernel'
+# gcc gets its own flags if another program starts it.
+mkdir "$work/bin"
+printf '#!/bin/sh\necho "$*" >>"$LOG"\nexec cc "$@"\n' >"$work/bin/gcc"
+chmod +x "$work/bin/gcc"
+PATH="$work/bin:$PATH" LOG="$work/flags" AXON_CC='env gcc' AXON_OPTIMIZE=later \
+  XDG_CACHE_HOME="$work/flagged" runs 'env gcc'
+no_message 'env gcc'
+grep -q -e ' -fno-forward-propagate ' "$work/flags" ||
+  fail "env gcc: $(head -1 "$work/flags")"
 mkdir "$work/kept"
 cat >"$work/full" <<'end'
 #!/bin/sh
