@@ -444,18 +444,19 @@ static void load_batch(JitObject *first) {
 }
 
 /* Without libraries, the linker or the loader may miss a function: an object
- * that failed alone is linked with them.  If that succeeds, later objects are
- * linked with them at once. */
-static bool add_libraries(JitObject *o, bool succeeded) {
+ * that failed alone, not for an error in its source, is linked with them.  If
+ * that succeeds, later objects are linked with them at once. */
+static bool add_libraries(JitObject *o, bool succeeded, const char *reason) {
   jit_objects.needs_libraries |= succeeded && o->libraries == WITH_LIBRARIES;
-  if (succeeded || o->batch_next || o->libraries == WITH_LIBRARIES)
+  if (succeeded || o->batch_next || o->libraries == WITH_LIBRARIES ||
+      (strstr(reason, "kernel.c:") && !strstr(reason, "undefined")))
     return false;
   o->libraries = WITH_LIBRARIES;
   return true;
 }
 
 static void collect_compile(JitObject *o) {
-  char reason[300];
+  char reason[300] = "";
   bool succeeded = compile_process_wait(o->process, reason, sizeof reason);
   dlerror(); /* discards the message of an earlier call */
   if (succeeded && !(succeeded = load_compiled(o, o->process))) {
@@ -463,7 +464,7 @@ static void collect_compile(JitObject *o) {
     snprintf(reason, sizeof reason, "cannot load it: %.200s",
              error ? error : "cannot read it");
   }
-  bool again = add_libraries(o, succeeded);
+  bool again = add_libraries(o, succeeded, reason);
   if (succeeded)
     load_batch(o);
   end_compile(o, succeeded, again, reason);
