@@ -62,8 +62,9 @@ static void count_cycles(int64_t cycles) {
     }
 }
 
-/* Instructions that no other resource delays.  No nops: a core may join a nop
- * with the instruction before it. */
+/* Instructions that no other resource delays, in cores that issue at most 8 in
+ * a cycle: each of the 4 additions waits for the same one of the group before.
+ * No nops: a core may join a nop with the instruction before it. */
 static void issue(int64_t rounds) {
   for (int64_t i = 0; i < rounds; i++)
 #if defined(__x86_64__)

@@ -1,5 +1,6 @@
 /* Prints the recorded plans as text of at most 100 columns. */
 #include "plan_report/plan_report.h"
+#include "machine/limits/cpu.h"
 #include "machine/machine.h"
 #include "plan/schedule_file.h"
 #include "support/buffer.h"
@@ -414,7 +415,12 @@ static void put_candidates_of(Buffer *out, const PlanStyle *s,
                 "%u schedules of loop nest %u; by the model, the next one "
                 "takes %.0f %% of the time",
                 count, at->loop + 1, 100 * next / chosen);
-  put_line(out, s, "tried", text.text);
+  if (next < chosen) /* the first one is chosen */
+    buffer_printf(&text,
+                  ", and only one that takes less than %.0f %% of it "
+                  "replaces the first one",
+                  100 * (1 - LEAST_NEST_GAIN));
+  put_line(out, s, "compared", text.text);
   buffer_free(&text);
 }
 

@@ -182,6 +182,13 @@ bool artifact_is_valid(int dir_fd, const char *name) {
 }
 
 bool artifact_lookup(const ArtifactKind *kind, ArtifactKey key, Artifact *out) {
+  bool found = artifact_open(kind, key, out);
+  if (found)
+    count_event(&hit_count);
+  return found;
+}
+
+bool artifact_open(const ArtifactKind *kind, ArtifactKey key, Artifact *out) {
   *out = (Artifact){.fd = -1, .kind = kind};
   int dir_fd =
       artifact_file_name(kind, key, out->name) ? open_kind_dir(kind) : -1;
@@ -193,7 +200,6 @@ bool artifact_lookup(const ArtifactKind *kind, ArtifactKey key, Artifact *out) {
                   lseek(out->fd, 0, SEEK_SET) == 0;
   if (is_valid) {
     futimens(out->fd, NULL); /* marks it as used most recently */
-    count_event(&hit_count);
   } else if (exists) {
     unlinkat(dir_fd, out->name, 0);
   }

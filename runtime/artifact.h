@@ -43,6 +43,8 @@ typedef struct Artifact {
 
 /* Returns false if the artifact is not there.  A damaged file is removed. */
 bool artifact_lookup(const ArtifactKind *kind, ArtifactKey key, Artifact *out);
+/* The same, but it does not count as a hit: another artifact refers to it. */
+bool artifact_open(const ArtifactKind *kind, ArtifactKey key, Artifact *out);
 void artifact_close(Artifact *artifact);
 /* Returns false if the artifact could not be stored.  If the total exceeds
  * artifact_limit(), the least recently used files are removed. */

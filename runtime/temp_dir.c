@@ -12,7 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,36 +92,50 @@ static void sweep_folder(int base) {
     closedir(list);
 }
 
-/* The folder of the first temporary directory, which is swept once. */
+typedef enum SweepState {
+  SWEEP_UNKNOWN, /* no directory was created */
+  SWEEP_SETTING, /* a thread writes the path */
+  SWEEP_PENDING,
+  SWEEP_DONE,
+} SweepState;
+
+/* The folder of the first temporary directory, which is swept once.  There is
+ * no lock, which a child of fork could find locked. */
 static struct {
-  pthread_mutex_t lock;
+  _Atomic int state; /* a SweepState */
   char path[TEMP_DIR_PATH_BYTES];
-  bool is_known, is_swept;
-} swept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+  pid_t process; /* that created the directory */
+} swept;
+
+static bool advance_sweep(SweepState from, SweepState to) {
+  int expected = from;
+  return atomic_compare_exchange_strong(&swept.state, &expected, to);
+}
 
 static void remember_folder(const char *base) {
-  pthread_mutex_lock(&swept.lock);
-  if (!swept.is_known)
-    swept.is_known = snprintf(swept.path, sizeof swept.path, "%s", base) <
-                     (int)sizeof swept.path;
-  pthread_mutex_unlock(&swept.lock);
+  if (!advance_sweep(SWEEP_UNKNOWN, SWEEP_SETTING))
+    return;
+  swept.process = getpid();
+  int len = snprintf(swept.path, sizeof swept.path, "%s", base);
+  advance_sweep(SWEEP_SETTING,
+                len < (int)sizeof swept.path ? SWEEP_PENDING : SWEEP_UNKNOWN);
 }
 
 void temp_dir_sweep(void) {
   TrustFailure ignored;
-  pthread_mutex_lock(&swept.lock);
-  bool is_first = swept.is_known && !swept.is_swept;
-  swept.is_swept |= is_first;
-  pthread_mutex_unlock(&swept.lock);
-  int base = is_first ? trusted_dir_open(swept.path, false, &ignored) : -1;
+  int base = advance_sweep(SWEEP_PENDING, SWEEP_DONE)
+                 ? trusted_dir_open(swept.path, false, &ignored)
+                 : -1;
   if (base < 0)
     return;
   sweep_folder(base);
   close(base);
 }
 
+/* Children of fork leave it to the process itself. */
 __attribute__((destructor)) static void sweep_at_exit(void) {
-  temp_dir_sweep();
+  if (swept.process == getpid())
+    temp_dir_sweep();
 }
 
 /* ---- one directory ---- */

@@ -73,6 +73,20 @@ rm "$work/batched.log.quick"
 run batched AXON_OPTIMIZE=later
 cmp "$work/alone.out" "$work/batched.out" || fail 'artifacts: the bits differ'
 [ ! -e "$work/batched.log.quick" ] || fail 'an artifact of a batch is missing'
+# A kernel of a batch counts as one hit.
+hits() { # hits NAME: of one more run
+  local before after
+  before=$(count_hits "$1")
+  run "$1" AXON_OPTIMIZE=together
+  after=$(count_hits "$1")
+  echo $((after - before))
+}
+count_hits() {
+  XDG_CACHE_HOME="$work/cache-$1" "$AXON" cache |
+    sed -n 's/ times found.*//p'
+}
+[ "$(hits alone)" = "$(hits together)" ] ||
+  fail 'the hits of a batch differ from those of kernels compiled alone'
 # If it is removed, its kernels are compiled again.
 objects +2 | xargs rm
 run batched AXON_OPTIMIZE=later

@@ -116,6 +116,46 @@ for compiler in hangs strict false; do
   [ $? = 1 ] && grep -A1 '^compiler' "$work/out" | grep -q '! ' ||
     fail "axon doctor does not report the compiler $compiler"
 done
+# A compiler that cannot link without libraries: the first kernel fails once
+# without them, and later ones have them at once.  The process in the background
+# that optimizes kernels adds them, too.
+cat >"$work/linker" <<'end'
+#!/bin/sh
+case " $* " in
+*' -lm '*) echo with >>"$LOG" ;;
+*)
+  echo without >>"$LOG"
+  echo 'undefined reference to pow' >&2
+  exit 1
+  ;;
+esac
+exec cc "$@"
+end
+chmod +x "$work/linker"
+links() { # links CASE SETTING: runs with it
+  XDG_CACHE_HOME="$work/linked-$2" LOG="$work/links" AXON_CC="$work/linker" \
+    AXON_OPTIMIZE=$2 AXON_THREADS=1 runs "$1"
+  no_message "$1"
+}
+links 'needs libraries' always
+[ "$(uniq -c "$work/links" | tr -s ' \n' ' ')" = ' 1 without 2 with ' ] ||
+  fail "needs libraries: $(cat "$work/links")"
+for round in 1 2; do links "needs libraries, later, $round" later; done
+for _ in $(seq 100); do
+  [ "$(find "$work/linked-later" -name '*.so' | wc -l)" -lt 3 ] || break
+  sleep 0.1
+done
+[ "$(find "$work/linked-later" -name '*.so' | wc -l)" -ge 3 ] ||
+  fail 'needs libraries: the background process compiled no kernel'
+# gcc gets its own flags if another program starts it.
+mkdir "$work/bin"
+printf '#!/bin/sh\necho "$*" >>"$LOG"\nexec cc "$@"\n' >"$work/bin/gcc"
+chmod +x "$work/bin/gcc"
+PATH="$work/bin:$PATH" LOG="$work/flags" AXON_CC='env gcc' AXON_OPTIMIZE=later \
+  XDG_CACHE_HOME="$work/flagged" runs 'env gcc'
+no_message 'env gcc'
+grep -q -e ' -fno-forward-propagate ' "$work/flags" ||
+  fail "env gcc: $(head -1 "$work/flags")"
 mkdir "$work/kept"
 cat >"$work/full" <<'end'
 #!/bin/sh

@@ -64,8 +64,8 @@ for file in [0-9].axs; do
     fail "other results with $file: $(diff expected found | head -4)"
 done
 "$AXON" plan -q choices.axn >plan
-grep -q 'tried  *2 schedules of loop nest 2; by' plan ||
-  fail 'the plan does not say what was tried'
+grep -q 'compared  *2 schedules of loop nest 2; by' plan ||
+  fail 'the plan does not say what was compared'
 # ---- mutants of the choosers ----
 run_mutants choicemutants.py "$@"
 exit "$bad"

@@ -132,6 +132,8 @@ static void add_tiles(CostCounts *c, const GemmTiling *t, const GemmProblem *g,
                       const TileCounts *x) {
   double rows = x->rows * g->sharing, mc = fmin((double)t->mc, rows);
   double rest = fmod(rows, mc);
+  if (mc <= 0)
+    return; /* there are no rows */
   add_row_block(c, t, g, mc, x->times * floor(rows / mc), x->columns);
   if (rest > 0)
     add_row_block(c, t, g, rest, x->times, x->columns);

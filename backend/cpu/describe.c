@@ -193,7 +193,8 @@ static const char *steps_of(const Nest *n, Arena *arena) {
   return out.text ? out.text : "";
 }
 
-/* Candidates of the loop nests that have several. */
+/* Candidates of the loop nests that have several.  Of those with the same
+ * steps, the first one counts as chosen. */
 static void describe_candidates(const Kernel *k, const Schedule *s,
                                 Arena *arena, KernelInfo *about) {
   ScheduleCandidate *to =
@@ -203,10 +204,13 @@ static void describe_candidates(const Kernel *k, const Schedule *s,
     NestTrial trials[MAX_NEST_CANDIDATES];
     uint32_t count = s->nests[j] ? nest_try(k, s, j, trials) : 0;
     const char *chosen = count > 1 ? steps_of(s->nests[j], arena) : "";
+    bool was_chosen = false;
     for (uint32_t i = 0; count > 1 && i < count; i++) {
       const char *text = steps_of(trials[i].nest, arena);
-      to[about->candidate_count++] = (ScheduleCandidate){
-          j, text, trials[i].cycles, strcmp(text, chosen) == 0};
+      bool is_chosen = !was_chosen && strcmp(text, chosen) == 0;
+      was_chosen |= is_chosen;
+      to[about->candidate_count++] =
+          (ScheduleCandidate){j, text, trials[i].cycles, is_chosen};
     }
   }
 }

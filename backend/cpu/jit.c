@@ -57,11 +57,11 @@ struct JitObject {
   void *_Atomic kernel; /* the function `kernel`, once it was looked up */
   char *source;         /* until it is compiled */
   size_t source_len;
-  CompileProcess *process; /* if RUNNING */
-  JitObject *batch_next;   /* RUNNING, BATCHED: of the same process */
-  bool may_join;           /* a batch; false if one with it failed */
-  CompileLibraries libraries;
-  bool is_batched; /* the object is that of a batch */
+  CompileProcess *process;    /* if RUNNING */
+  JitObject *batch_next;      /* RUNNING, BATCHED: of the same process */
+  bool may_join;              /* a batch; false if one with it failed */
+  CompileLibraries libraries; /* of its last process, or of the next one */
+  bool is_batched;            /* the object is that of a batch */
   double
       seconds; /* RUNNING: start time; afterwards the time of the compilation */
   JitObject *bucket_next;           /* next in its bucket */
@@ -80,7 +80,8 @@ static struct {
   int running[COMPILE_OPTIMIZED + 1]; /* by level */
   double quick_end; /* when the last quick compilation ended */
   bool optimizes_always;
-  bool detached; /* a child of fork finishes them: jit_detach */
+  bool needs_libraries; /* an object was useless without them */
+  bool detached;        /* a child of fork finishes them: jit_detach */
 } jit_objects = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- warnings ---- */
@@ -234,30 +235,37 @@ static bool store_reference(const JitObject *o, const JitObject *first) {
   return artifact_store(&artifact_kind, o->key, &r, sizeof r);
 }
 
-/* The first object may have been compiled again since, without the others. */
-static bool load_referenced(JitObject *o, const BatchReference *r) {
+/* is_stale: the first artifact is missing or lacks this kernel, since the first
+ * object was compiled again without the others. */
+static void load_referenced(JitObject *o, const BatchReference *r,
+                            bool *is_stale) {
   Artifact found;
-  if (!artifact_lookup(&artifact_kind, r->first, &found))
-    return false;
+  *is_stale = !artifact_open(&artifact_kind, r->first, &found);
+  if (*is_stale)
+    return;
   o->is_batched = true;
-  bool succeeded = load_file(o, found.fd) && check_kernel(o);
+  bool loaded = load_file(o, found.fd);
+  *is_stale = loaded && !check_kernel(o);
   o->is_batched = false;
   artifact_close(&found);
-  return succeeded;
 }
 
 static bool load_artifact(JitObject *o) {
   Artifact found;
   BatchReference r;
+  bool is_stale;
   if (!artifact_lookup(&artifact_kind, o->key, &found))
     return false;
-  bool succeeded = read_reference(&found, &r)
-                       ? load_referenced(o, &r)
-                       : load_file(o, found.fd) && check_kernel(o);
+  if (read_reference(&found, &r)) {
+    load_referenced(o, &r, &is_stale);
+  } else {
+    is_stale = !(load_file(o, found.fd) && check_kernel(o)) &&
+               access("/proc/self/fd", X_OK) == 0;
+  }
   artifact_close(&found);
-  if (!succeeded && access("/proc/self/fd", X_OK) == 0)
+  if (is_stale)
     artifact_delete(&found);
-  return succeeded;
+  return o->dl_handle != NULL;
 }
 
 /* ---- compile processes ---- */
@@ -358,6 +366,8 @@ static void start_process(JitObject *o, const char **reason) {
 static void start_compile(JitObject *o) {
   const char *reason = NULL;
   o->seconds = clock_seconds();
+  if (jit_objects.needs_libraries)
+    o->libraries = WITH_LIBRARIES;
   gather_batch(o);
   start_process(o, &reason);
   if (!o->process && o->batch_next) {
@@ -433,18 +443,28 @@ static void load_batch(JitObject *first) {
   }
 }
 
-/* An object that cannot be loaded is linked with libraries. */
+/* Without libraries, the linker or the loader may miss a function: an object
+ * that failed alone, not for an error in its source, is linked with them.  If
+ * that succeeds, later objects are linked with them at once. */
+static bool add_libraries(JitObject *o, bool succeeded, const char *reason) {
+  jit_objects.needs_libraries |= succeeded && o->libraries == WITH_LIBRARIES;
+  if (succeeded || o->batch_next || o->libraries == WITH_LIBRARIES ||
+      (strstr(reason, "kernel.c:") && !strstr(reason, "undefined")))
+    return false;
+  o->libraries = WITH_LIBRARIES;
+  return true;
+}
+
 static void collect_compile(JitObject *o) {
-  char reason[300];
-  bool again = false,
-       succeeded = compile_process_wait(o->process, reason, sizeof reason);
+  char reason[300] = "";
+  bool succeeded = compile_process_wait(o->process, reason, sizeof reason);
+  dlerror(); /* discards the message of an earlier call */
   if (succeeded && !(succeeded = load_compiled(o, o->process))) {
     const char *error = dlerror();
     snprintf(reason, sizeof reason, "cannot load it: %.200s",
              error ? error : "cannot read it");
-    again = o->libraries == WITHOUT_LIBRARIES;
-    o->libraries = WITH_LIBRARIES;
   }
+  bool again = add_libraries(o, succeeded, reason);
   if (succeeded)
     load_batch(o);
   end_compile(o, succeeded, again, reason);
@@ -575,6 +595,8 @@ static void poll_processes(void) {
                                      .events = POLLIN};
   bool has_free_core = running_count() < thread_pool_size();
   unlock();
+  if (poll(fds, count, 0) != 0)
+    return;
   if (has_free_core)
     temp_dir_sweep();
   poll(fds, count, JIT_POLL_MS);
@@ -613,16 +635,21 @@ static void close_inherited_files(void) {
     open("/dev/null", O_RDWR);
 }
 
+/* Starts the objects that failed without libraries, and drops the others that
+ * wait. */
 static void drop_waiting(void) {
   for (JitObject *o = jit_objects.pending, *next; o; o = next) {
     next = o->list_next;
-    if (o->state == JIT_WAITING)
+    if (o->state == JIT_WAITING && o->libraries == WITH_LIBRARIES)
+      start_compile(o);
+    else if (o->state == JIT_WAITING)
       finish_object(o, JIT_FAILED);
   }
 }
 
 /* The child: a session leader without a terminal, for which no process waits.
- * It starts no compilers, not even for the objects of a batch that fails. */
+ * It starts compilers only to link with libraries, not for the objects of a
+ * batch that fails. */
 _Noreturn static void run_detached(void) {
   sigset_t none;
   sigemptyset(&none);

@@ -17,7 +17,10 @@ typedef struct NestCandidates {
   int64_t numbers[MAX_NEST_CANDIDATES];
 } NestCandidates;
 
+/* If there are too many, the first ones count. */
 static void add_candidate(NestCandidates *to, NestForm *form, int64_t number) {
+  if (to->count == MAX_NEST_CANDIDATES)
+    return;
   to->forms[to->count] = form;
   to->numbers[to->count++] = number;
 }

@@ -2,10 +2,10 @@
 measured time, and the counts of the model.
 
 A table has the rates of the machine, so that the model can be evaluated on any
-other one.  Its name is that of the space and of the processor, by vendor, family
-and model: blur.amd25_17.csv.  All schedules of a space are timed in turn, in one thread; the
-fastest call of all rounds counts.  A space is refused if the fastest calls of
-even and odd rounds differ too much.
+other one.  Its name is that of the space and of the processor, by vendor,
+family and model: blur.amd25_17.csv.  All schedules of a space are timed in
+turn, in one thread; the fastest call of all rounds counts.  A space is refused
+if the fastest calls of even and odd rounds differ too much.
 """
 
 import argparse
@@ -259,8 +259,11 @@ def processor_label():
     """Vendor, family and model, as a part of file names."""
     of = processor()
     vendor = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}.get(
-        of["vendor_id"], "other")
-    return f"{vendor}{of['cpu family']}_{of['model']}"
+        of.get("vendor_id"), "other")
+    family, model = (  # on x86, and on ARM
+        of.get(x86) or of.get(arm) or "0" for x86, arm in
+        (("cpu family", "CPU implementer"), ("model", "CPU part")))
+    return f"{vendor}{family}_{model}"
 
 
 def machine_lines(o):
@@ -269,7 +272,7 @@ def machine_lines(o):
     comments = disturbed(core)
     for line in comments:
         print(f"rates {line[2:]}", file=sys.stderr)
-    return [f"# processor {processor()['model name']}", *comments,
+    return [f"# processor {processor().get('model name', 'unknown')}", *comments,
             *(f"rate {k} {v:.6g}" for k, v in core.items()
               if not isinstance(v, (bool, list))),
             "cache " + " ".join(f"{x:.0f}" for x in cache)]
