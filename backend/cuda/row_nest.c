@@ -109,11 +109,19 @@ static int64_t element_step(const RowNest *r, const NestLoop *l) {
              : l->step;
 }
 
+/* Returns true if the iterations of a loop are runs: it is serial, and so is
+ * the next loop of its axis. */
+static bool counts_runs(const Nest *n, uint32_t at) {
+  uint32_t inner = nest_inner(n, at);
+  return n->loops[at].run == NEST_SERIAL && inner != NO_LOOP &&
+         n->loops[inner].run == NEST_SERIAL;
+}
+
 static const char *take_loop(RowNest *r, uint32_t at, RowRole role,
                              uint32_t *seen) {
   const Nest *n = r->nest;
   const NestLoop *l = &n->loops[at];
-  uint32_t inner = nest_inner(n, at), most = 1;
+  uint32_t most = 1;
   switch (role) {
   case ROLE_CHUNKS:
     r->chunk = element_step(r, l);
@@ -126,7 +134,7 @@ static const char *take_loop(RowNest *r, uint32_t at, RowRole role,
     r->points = (uint32_t)l->count;
     break;
   case ROLE_SERIAL:
-    if (inner != NO_LOOP && n->loops[inner].run == NEST_SERIAL)
+    if (counts_runs(n, at))
       r->run_elements = element_step(r, l);
     most = row_loop_kind(n->spec) == ROW_REDUCE ? 2 : 1;
     break;
@@ -175,6 +183,10 @@ static const char *read_loops(RowNest *r) {
                                            : take_loop(r, j, role, &seen[role]);
     if (error)
       return error;
+    if ((n->loops[j].is_run || n->loops[j].is_online) && !counts_runs(n, j))
+      return nest_loop_reason(n, j,
+                              "has no serial loop of its axis inside, and "
+                              "`run` and `online` need one: tile it again");
     r->has_runs |= n->loops[j].is_run;
     r->is_online |= n->loops[j].is_online;
     last = role;
