@@ -197,23 +197,25 @@ static bool has_long_sums(const RowChoice *c) {
   return has_sums && !c->registers && thread_terms(c) > SUM_BLOCK_TERMS;
 }
 
-/* Takes the axes of the row in their own order. */
-static void take_row_axes(RowChoice *c) {
-  uint32_t first, end;
-  cuda_row_axes(c->loop, &first, &end);
-  for (uint32_t v = first; v < end; v++)
-    c->axes[c->axis_count++] = v;
-}
-
 /* The nests of a pass while they are chosen. */
 typedef struct NestsChoice {
   CudaPass *pass;
-  /* The axes of rows stay in their own order; otherwise the contiguous one is
-   * last. */
-  bool keeps_order;
+  /* keeps_order: the axes of rows stay in their own order; otherwise the
+   * contiguous one is last.  has_moved: this is another order. */
+  bool keeps_order, has_moved;
   Nest **nests;        /* by loop nest */
   const char *refusal; /* of the first step that was refused; or NULL */
 } NestsChoice;
+
+static void take_row_axes(NestsChoice *n, RowChoice *c) {
+  uint32_t first, end;
+  cuda_row_axes(c->loop, &first, &end);
+  c->axis_count = cuda_distributed_axes(c->loop, &n->pass->s, c->axes);
+  for (uint32_t v = first; v < end; v++) {
+    n->has_moved |= c->axes[v - first] != v;
+    c->axes[v - first] = n->keeps_order ? v : c->axes[v - first];
+  }
+}
 
 /* online: the sum of this loop nest, or of one that follows this one, is
  * computed after each run. */
@@ -229,10 +231,8 @@ static void choose_nest(NestsChoice *n, uint32_t at, bool is_online,
                  .vector_width = 1,
                  .is_online = is_online,
                  .b.nest = nest_new(p->k->arena, loop, p->k->axis_names)};
-  if (c.kind != ROW_SCALAR && !n->keeps_order)
-    c.axis_count = cuda_distributed_axes(loop, &p->s, c.axes);
-  else if (c.kind != ROW_SCALAR)
-    take_row_axes(&c);
+  if (c.kind != ROW_SCALAR)
+    take_row_axes(n, &c);
   if (row_shares_elements(loop)) {
     c.vector_width = p->s.vector_width;
     c.registers = p->s.vectors_in_registers;
@@ -353,7 +353,7 @@ void cuda_choose_row_nests(CudaPass *p, const CudaTarget *target,
   NestsChoice n = {.pass = p};
   uint32_t loop;
   choose_nests(&n, target, may_be_online);
-  if (n.refusal) {
+  if (n.refusal && n.has_moved) {
     n.keeps_order = true;
     p->s.vector_width = 1;
     p->s.vectors_in_registers = 0;
