@@ -661,6 +661,8 @@ const char *nest_apply(Nest *n, const NestStep *step) {
   StepContext c = {n, step, 0};
   for (uint32_t j = step->piece_count; j-- > 0;) {
     const NestPiece *p = &step->pieces[j];
+    if (p->axis >= MAX_NEST_AXES)
+      return "a step names no axis";
     c.at = nest_find(n, p->axis, p->piece);
     if (c.at == NO_LOOP)
       return arena_printf(n->arena,

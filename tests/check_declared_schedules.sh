@@ -292,6 +292,16 @@ refuse_gpu registers refused_gpu_rows
 for list in terms parts flat; do
   refuse_gpu flatten refused_gpu_$list
 done
+refuse_gpu '  2: ' refused_gpu_split
+# An error of the second loop nest is at its line.
+{
+  "$AXON" plan --target cuda:sm_90a --schedule refused_gpu_rows.axn |
+    grep -m1 '^kernel'
+  echo '1: flatten i0, i1; tile i2 64; blocks i3; threads i2'
+  echo '1.2: flatten i0, i1; tile i2 32; blocks i3; threads i2'
+} >refused.axs
+said 'refused.axs:3:6: i2 has groups of other threads' plan --target \
+  cuda:sm_90a --schedules refused.axs refused_gpu_rows.axn
 refuse_gpu shared refused_gpu_tiles
 for list in attention attention_on_sm_75 attention_on_sm_100a query; do
   refuse_gpu 'by attention' refused_gpu_$list

@@ -51,6 +51,7 @@ CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
          "micro": "by gemm", "micro_conv": "by gemm", "softmax": "",
          "strips": "strip=", "blur": "stream", "argmax": "", "gpu": "threads i1", "gpu_rows": "registers",
          "gpu_terms": "flatten", "gpu_parts": "flatten", "gpu_flat": "flatten",
+         "gpu_split": "  2: ",
          "gpu_gradient": "by attention {way=mma"}
 CASES |= {"gpu_" + name: "by gemm" for name in (
     "product", "product_on_sm_75", "product_on_sm_80", "product_on_sm_100a",

@@ -259,7 +259,10 @@ static void put_body(CudaWriter *w) {
     cuda_put_nest(w);
     break;
   case CUDA_ROW:
-    cuda_put_row_kernel(w);
+    if (w->s->rows)
+      cuda_put_row_kernel(w);
+    else
+      w->e.failed = true;
     break;
   case CUDA_GEMM:
     gemm_pass_put(w, &w->out->source);

@@ -94,9 +94,10 @@ typedef struct RowNest {
 /* Returns NULL, or the reason for which the loops are none of a thread
  * group. */
 const char *cuda_row_nest_read(const Nest *n, RowNest *r);
-/* Returns NULL, or the reason for which a GPU cannot run the nests of a
- * pass. */
-const char *cuda_rows_refusal(const CudaPass *p, const RowNest *rows);
+/* Returns NULL, or the reason for which a GPU cannot run the nests of a pass.
+ * *loop is then the loop nest. */
+const char *cuda_rows_refusal(const CudaPass *p, const RowNest *rows,
+                              uint32_t *loop);
 
 /* ---- row_choose.c ---- */
 
@@ -110,8 +111,8 @@ void cuda_choose_kept_rows(CudaPass *p, const CudaTarget *target);
 void cuda_choose_row_nests(CudaPass *p, const CudaTarget *target,
                            bool may_be_online);
 /* Makes the nests, one for each loop nest, the schedule of the pass.  Returns
- * NULL, or the reason for which they are none. */
-const char *cuda_rows_use(CudaPass *p, Nest **nests);
+ * NULL, or the reason for which they are none; *loop is then the loop nest. */
+const char *cuda_rows_use(CudaPass *p, Nest **nests, uint32_t *loop);
 
 /* ---- online_softmax.c ---- */
 
@@ -122,6 +123,8 @@ bool cuda_match_online(const Kernel *k, const RowNest *rows, uint32_t at,
 
 /* ---- nest_refusal.c ---- */
 
+/* Returns NULL, or the reason for which a block cannot have so many threads. */
+const char *cuda_threads_refusal(Arena *arena, double threads);
 /* Returns NULL, or the reason for which no loops of a GPU run so. */
 const char *cuda_nest_loops_refusal(const Nest *n);
 /* Returns NULL, or the reason for which a GPU cannot run the nest of the

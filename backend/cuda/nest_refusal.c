@@ -121,19 +121,22 @@ static const char *check_unrolled(const NestCheck *c) {
 
 /* ---- threads and blocks ---- */
 
+const char *cuda_threads_refusal(Arena *arena, double threads) {
+  if (threads >= WARP && threads <= MAX_BLOCK_THREADS &&
+      (uint32_t)threads % WARP == 0)
+    return NULL;
+  return arena_printf(arena,
+                      "a block would have %.0f threads, and it has a multiple "
+                      "of %d, at most %d: tile a loop, and write `threads`",
+                      threads, WARP, MAX_BLOCK_THREADS);
+}
+
 static const char *check_threads(const NestCheck *c) {
   const Nest *n = c->nest;
   double threads = 1;
   for (uint32_t j = 0; j < n->loop_count; j++)
     threads *= n->loops[j].run == NEST_THREAD ? (double)n->loops[j].count : 1;
-  if (n->loop_count &&
-      (threads > MAX_BLOCK_THREADS || cuda_nest_threads(n) % WARP))
-    return arena_printf(n->arena,
-                        "a block would have %.0f threads, and it has a "
-                        "multiple of %d, at most %d: tile a loop, and write "
-                        "`threads`",
-                        threads, WARP, MAX_BLOCK_THREADS);
-  return NULL;
+  return n->loop_count ? cuda_threads_refusal(n->arena, threads) : NULL;
 }
 
 static double index_count(const Nest *n, uint32_t axis) {

@@ -1,5 +1,6 @@
 /* The steps of passes in which thread groups share rows. */
 #include "backend/cuda/nest.h"
+#include "kernel/verify.h"
 #include "machine/limits/cuda.h"
 #include "support/arena.h"
 
@@ -60,7 +61,8 @@ static void step(RowChoice *c, NestStepKind kind, uint32_t axis, uint32_t piece,
   nest_build_step(&c->b, kind, axis, piece, number, TAIL_LESS);
 }
 
-/* Makes one loop of several; the last one may be vectors. */
+/* Makes one loop of several; the last one may be vectors.  NO_LOOP: a step was
+ * refused. */
 static uint32_t join_axes(RowChoice *c, uint32_t count, const uint32_t *axes,
                           uint32_t last_piece) {
   NestStep flatten = {.kind = STEP_FLATTEN};
@@ -70,7 +72,7 @@ static uint32_t join_axes(RowChoice *c, uint32_t count, const uint32_t *axes,
     nest_step_add(&flatten, axes[j], j + 1 == count ? last_piece : 0);
   nest_build_order(&c->b, &flatten);
   const NestFlattened *f = c->b.nest->flat;
-  return f[1].axis == NO_LOOP ? f[0].axis : f[1].axis;
+  return c->b.refusal ? NO_LOOP : f[1].axis == NO_LOOP ? f[0].axis : f[1].axis;
 }
 
 static void join_loops(RowChoice *c) {
@@ -195,10 +197,33 @@ static bool has_long_sums(const RowChoice *c) {
   return has_sums && !c->registers && thread_terms(c) > SUM_BLOCK_TERMS;
 }
 
+/* The nests of a pass while they are chosen. */
+typedef struct NestsChoice {
+  CudaPass *pass;
+  /* keeps_order: the axes of rows stay in their own order; otherwise the
+   * contiguous one is last.  has_moved: this is another order. */
+  bool keeps_order, has_moved;
+  Nest **nests;        /* by loop nest */
+  const char *refusal; /* of the first step that was refused; or NULL */
+} NestsChoice;
+
+static void take_row_axes(NestsChoice *n, RowChoice *c) {
+  uint32_t first, end;
+  cuda_row_axes(c->loop, &first, &end);
+  c->axis_count = cuda_distributed_axes(c->loop, &n->pass->s, c->axes);
+  for (uint32_t v = first; v < end; v++) {
+    n->has_moved |= c->axes[v - first] != v;
+    c->axes[v - first] = n->keeps_order ? v : c->axes[v - first];
+  }
+}
+
 /* online: the sum of this loop nest, or of one that follows this one, is
  * computed after each run. */
-static Nest *row_nest(const CudaPass *p, uint32_t at, bool is_online,
-                      bool has_online) {
+static void choose_nest(NestsChoice *n, uint32_t at, bool is_online,
+                        bool has_online) {
+  static void (*const parts[])(RowChoice * c) = {
+      order_axes, join_loops, tile_loops, order_loops, bind_loops};
+  const CudaPass *p = n->pass;
   LoopNest *loop = p->k->loops.at[at];
   RowChoice c = {.s = &p->s,
                  .loop = loop,
@@ -207,7 +232,7 @@ static Nest *row_nest(const CudaPass *p, uint32_t at, bool is_online,
                  .is_online = is_online,
                  .b.nest = nest_new(p->k->arena, loop, p->k->axis_names)};
   if (c.kind != ROW_SCALAR)
-    c.axis_count = cuda_distributed_axes(loop, &p->s, c.axes);
+    take_row_axes(n, &c);
   if (row_shares_elements(loop)) {
     c.vector_width = p->s.vector_width;
     c.registers = p->s.vectors_in_registers;
@@ -216,13 +241,12 @@ static Nest *row_nest(const CudaPass *p, uint32_t at, bool is_online,
   c.run = is_online || has_online ? ONLINE_BLOCK_VECTORS
           : c.has_runs            ? SUM_BLOCK_TERMS
                                   : 0;
-  order_axes(&c);
-  join_loops(&c);
-  tile_loops(&c);
-  order_loops(&c);
-  bind_loops(&c);
-  nest_verify_chosen(c.b.nest, c.b.refusal);
-  return c.b.nest;
+  for (uint32_t j = 0; j < ARRAY_LEN(parts) && !c.b.refusal; j++)
+    parts[j](&c);
+  if (!c.b.refusal)
+    nest_verify_chosen(c.b.nest, NULL);
+  n->nests[at] = c.b.nest;
+  n->refusal = n->refusal ? n->refusal : c.b.refusal;
 }
 
 /* Returns true if the rows between loop nests fit in shared memory. */
@@ -252,7 +276,7 @@ void cuda_choose_kept_rows(CudaPass *p, const CudaTarget *target) {
   p->k = recomputes ? cuda_rematerialize(p->whole) : p->whole;
 }
 
-const char *cuda_rows_use(CudaPass *p, Nest **nests) {
+const char *cuda_rows_use(CudaPass *p, Nest **nests, uint32_t *loop) {
   const Kernel *k = p->k;
   RowNest *rows = NEW_ARRAY(k->arena, RowNest, k->loops.len);
   CudaSchedule s = {.kind = CUDA_ROW,
@@ -262,6 +286,7 @@ const char *cuda_rows_use(CudaPass *p, Nest **nests) {
                     .vector_width = 1};
   for (uint32_t j = 0; j < k->loops.len; j++) {
     const char *error = cuda_row_nest_read(nests[j], &rows[j]);
+    *loop = j;
     if (error)
       return error;
     const RowNest *r = &rows[j];
@@ -276,35 +301,65 @@ const char *cuda_rows_use(CudaPass *p, Nest **nests) {
     s.reduction_chunk = r->chunk ? r->chunk : s.reduction_chunk;
     s.online_softmax |= r->is_online;
   }
-  s.block_threads = rows[0].points * s.group_threads;
-  if (!k->parallel_axes && s.block_threads < DEFAULT_BLOCK_THREADS)
-    s.block_threads = DEFAULT_BLOCK_THREADS;
+  double threads = (double)rows[0].points * s.group_threads;
+  if (!k->parallel_axes && threads < DEFAULT_BLOCK_THREADS)
+    threads = DEFAULT_BLOCK_THREADS;
+  const char *error = cuda_threads_refusal(k->arena, threads);
+  *loop = 0;
+  if (error)
+    return error;
+  s.block_threads = (uint32_t)threads;
   p->s = s;
   return NULL;
 }
 
-void cuda_choose_row_nests(CudaPass *p, const CudaTarget *target,
-                           bool may_be_online) {
-  cuda_choose_kept_rows(p, target);
-  const Kernel *k = p->k;
-  Nest **nests = NEW_ARRAY(k->arena, Nest *, k->loops.len);
+/* Chooses online sums, and their nests. */
+static void choose_online(NestsChoice *n) {
+  const Kernel *k = n->pass->k;
   bool is_online[MAX_KERNEL_LOOPS] = {false},
        has_online[MAX_KERNEL_LOOPS] = {false};
   RowNest *rows = NEW_ARRAY(k->arena, RowNest, k->loops.len);
-  for (uint32_t j = 0; j < k->loops.len; j++) {
-    nests[j] = row_nest(p, j, false, false);
-    cuda_row_nest_read(nests[j], &rows[j]);
-  }
-  bool sums_online = may_be_online && !p->s.vectors_in_registers &&
-                     !p->s.coalesce_outer && !p->s.reduction_chunk;
-  for (uint32_t j = 1; sums_online && j < k->loops.len; j++) {
+  for (uint32_t j = 0; j < k->loops.len && !n->refusal; j++)
+    n->refusal = cuda_row_nest_read(n->nests[j], &rows[j]);
+  for (uint32_t j = 1; j < k->loops.len && !n->refusal; j++) {
     ExpSumPattern sum;
     is_online[j] = cuda_match_online(k, rows, j, &sum);
     if (is_online[j])
       has_online[sum.max_loop] = true;
   }
-  for (uint32_t j = 0; j < k->loops.len; j++)
+  for (uint32_t j = 0; j < k->loops.len && !n->refusal; j++)
     if (is_online[j] || has_online[j])
-      nests[j] = row_nest(p, j, is_online[j], has_online[j]);
-  nest_verify_chosen(nests[0], cuda_rows_use(p, nests));
+      choose_nest(n, j, is_online[j], has_online[j]);
+}
+
+static void choose_nests(NestsChoice *n, const CudaTarget *target,
+                         bool may_be_online) {
+  CudaPass *p = n->pass;
+  uint32_t loop;
+  n->refusal = NULL;
+  cuda_choose_kept_rows(p, target);
+  n->nests = NEW_ARRAY(p->k->arena, Nest *, p->k->loops.len);
+  for (uint32_t j = 0; j < p->k->loops.len; j++)
+    choose_nest(n, j, false, false);
+  if (may_be_online && !p->s.vectors_in_registers && !p->s.coalesce_outer &&
+      !p->s.reduction_chunk)
+    choose_online(n);
+  if (!n->refusal)
+    n->refusal = cuda_rows_use(p, n->nests, &loop);
+}
+
+void cuda_choose_row_nests(CudaPass *p, const CudaTarget *target,
+                           bool may_be_online) {
+  NestsChoice n = {.pass = p};
+  uint32_t loop;
+  choose_nests(&n, target, may_be_online);
+  if (n.refusal && n.has_moved) {
+    n.keeps_order = true;
+    p->s.vector_width = 1;
+    p->s.vectors_in_registers = 0;
+    choose_nests(&n, target, may_be_online);
+  }
+  if (!n.refusal && kernel_verify_is_on())
+    n.refusal = cuda_rows_refusal(p, p->s.rows, &loop);
+  nest_verify_chosen(n.nests[0], n.refusal);
 }

@@ -176,15 +176,16 @@ static bool writes_memory(const ThreadGroup *t, const RowLoop *n) {
 
 /* ---- loop nests ---- */
 
-/* Opens the loop over runs: each ends at `stop`. */
+/* Opens the loop over runs: each ends at `stop`.  The index after the last run
+ * may not fit in 32 bits. */
 static void open_runs(const CudaWriter *w, const RowLoop *n, const char *from,
                       const char *to, Buffer *out) {
   const char *type = w->dialect.index_type;
   long long step = (long long)n->row->run_elements;
   buffer_printf(out,
-                "for (%s run = %s; run < %s; run += %lld) {\n"
+                "for (int64_t run = %s; run < %s; run += %lld) {\n"
                 "const %s stop = %s - run < %lld ? %s : run + %lld;\n",
-                type, from, to, step, type, to, step, to, step);
+                from, to, step, type, to, step, to, step);
 }
 
 /* Ends the runs.  after: code after each run. */

@@ -84,13 +84,6 @@ static const char *find_register_row(ThreadGroup *t, const RowLoop *n,
   return NULL;
 }
 
-static bool is_non_affine(const AffineExpr *q) {
-  for (uint32_t j = 0; j < MAX_FLOOR_DIVS; j++)
-    if (q->coef[MAX_KERNEL_AXES + j])
-      return true;
-  return false;
-}
-
 /* True if a later loop loads the same element in the same thread. */
 static bool is_read_again(const ThreadGroup *t, const RowLoop *n,
                           const KernelOp *s) {
@@ -133,7 +126,7 @@ static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
   bool vector =
       n->vector_width > 1 &&
       cuda_is_vectorizable(n->loop, s->address, axis, n->vector_width);
-  bool affine = !is_non_affine(s->address);
+  bool affine = !affine_has_floor_divs(s->address);
   const char *name =
       n->vectors_in_registers && affine ? find_register_row(t, n, s) : NULL;
   if (name)

@@ -109,11 +109,19 @@ static int64_t element_step(const RowNest *r, const NestLoop *l) {
              : l->step;
 }
 
+/* Returns true if the iterations of a loop are runs: it is serial, and so is
+ * the next loop of its axis. */
+static bool counts_runs(const Nest *n, uint32_t at) {
+  uint32_t inner = nest_inner(n, at);
+  return n->loops[at].run == NEST_SERIAL && inner != NO_LOOP &&
+         n->loops[inner].run == NEST_SERIAL;
+}
+
 static const char *take_loop(RowNest *r, uint32_t at, RowRole role,
                              uint32_t *seen) {
   const Nest *n = r->nest;
   const NestLoop *l = &n->loops[at];
-  uint32_t inner = nest_inner(n, at), most = 1;
+  uint32_t most = 1;
   switch (role) {
   case ROLE_CHUNKS:
     r->chunk = element_step(r, l);
@@ -126,7 +134,7 @@ static const char *take_loop(RowNest *r, uint32_t at, RowRole role,
     r->points = (uint32_t)l->count;
     break;
   case ROLE_SERIAL:
-    if (inner != NO_LOOP && n->loops[inner].run == NEST_SERIAL)
+    if (counts_runs(n, at))
       r->run_elements = element_step(r, l);
     most = row_loop_kind(n->spec) == ROW_REDUCE ? 2 : 1;
     break;
@@ -175,6 +183,10 @@ static const char *read_loops(RowNest *r) {
                                            : take_loop(r, j, role, &seen[role]);
     if (error)
       return error;
+    if ((n->loops[j].is_run || n->loops[j].is_online) && !counts_runs(n, j))
+      return nest_loop_reason(n, j,
+                              "has no serial loop of its axis inside, and "
+                              "`run` and `online` need one: tile it again");
     r->has_runs |= n->loops[j].is_run;
     r->is_online |= n->loops[j].is_online;
     last = role;
@@ -280,6 +292,16 @@ static const char *check_vector(const RowCheck *c) {
   return NULL;
 }
 
+/* Returns true if the loops of the points count them in the same order. */
+static bool has_same_points(const RowNest *x, const RowNest *y) {
+  const NestFlattened *a = nest_flattened(x->nest, x->point_axis),
+                      *b = nest_flattened(y->nest, y->point_axis);
+  for (uint32_t j = 0; a && b && j < a->count; j++)
+    if (a->loops[j].axis != b->loops[j].axis)
+      return false;
+  return true;
+}
+
 /* All loop nests of a pass have the same threads. */
 static const char *check_same(const RowCheck *c) {
   const RowNest *r = &c->rows[c->at], *first = NULL, *vector = NULL;
@@ -292,10 +314,22 @@ static const char *check_same(const RowCheck *c) {
   if (r->points != c->rows[0].points)
     return refuse(c, "runs in blocks of another number of points than the "
                      "first loop nest");
+  if (!has_same_points(r, &c->rows[0]))
+    return nest_loop_reason(r->nest, nest_find(r->nest, r->point_axis, 0),
+                            "has the points in another order than the first "
+                            "loop nest: flatten the same axes in the same "
+                            "order");
   if (!r->axis_count || !first)
     return NULL;
-  if (r->group_threads != first->group_threads ||
-      r->is_across != first->is_across)
+  if (r->is_across != first->is_across)
+    return refuse(c, r->is_across
+                         ? "has adjacent threads at adjacent points, unlike "
+                           "the loop nests before it: order the threads of "
+                           "the row innermost"
+                         : "has adjacent threads in the row, unlike the loop "
+                           "nests before it: order the threads of the points "
+                           "innermost");
+  if (r->group_threads != first->group_threads)
     return refuse(c, arena_printf(r->nest->arena,
                                   "has groups of other threads than the loop "
                                   "nests before it: %u, not %u",
@@ -335,18 +369,19 @@ static const char *check_held(const RowCheck *c) {
   if (r->is_across || !cuda_can_keep_rows(c->pass->k))
     return refuse(c, "cannot stay in registers: this needs several loop nests "
                      "over rows of constant length");
-  uint32_t elements = r->vectors_in_registers * r->vector_width;
+  uint64_t elements = (uint64_t)r->vectors_in_registers * r->vector_width;
   if (elements > 2 * MAX_ROW_REGISTERS)
     return refuse(c, arena_printf(r->nest->arena,
-                                  "has %u elements per thread, and at most %u "
-                                  "stay in registers",
-                                  elements, 2 * MAX_ROW_REGISTERS));
+                                  "has %llu elements per thread, and at most "
+                                  "%u stay in registers",
+                                  (unsigned long long)elements,
+                                  2 * MAX_ROW_REGISTERS));
   double row = loop_axes_hint(r->nest->spec, r->axis_count, r->axes);
   if ((double)elements * r->group_threads < row)
     return refuse(c, arena_printf(r->nest->arena,
-                                  "has %.0f elements, and %u stay in the "
+                                  "has %.0f elements, and %.0f stay in the "
                                   "registers of its threads",
-                                  row, elements * r->group_threads));
+                                  row, (double)elements * r->group_threads));
   return NULL;
 }
 
@@ -390,6 +425,8 @@ static const char *check_tiles(const RowCheck *c) {
                      "leave out a tile");
   if (row_loop_kind(r->nest->spec) == ROW_PARTIAL_REDUCE)
     return NULL;
+  if (r->run_elements > INT32_MAX || r->chunk > INT32_MAX)
+    return refuse(c, "has tiles of more than 2147483647 elements");
   if (r->run_elements % each || r->chunk % each)
     return refuse(
         c,
@@ -403,6 +440,9 @@ static const char *check_tiles(const RowCheck *c) {
 
 static const char *check_sums(const RowCheck *c) {
   const RowNest *r = &c->rows[c->at];
+  if (r->chunk && reads_partials(c->pass->k))
+    return refuse(c, "cannot be thread blocks: this pass combines the parts of "
+                     "a sum, and has no parts itself");
   if (r->chunk && !cuda_can_split_reduction(c->pass->k))
     return refuse(c, "cannot be thread blocks: only the terms of the only sum "
                      "of a pass can");
@@ -416,10 +456,12 @@ static const char *check_sums(const RowCheck *c) {
   return NULL;
 }
 
-const char *cuda_rows_refusal(const CudaPass *p, const RowNest *rows) {
+const char *cuda_rows_refusal(const CudaPass *p, const RowNest *rows,
+                              uint32_t *loop) {
   const char *error = NULL;
   for (uint32_t j = 0; !error && j < p->k->loops.len; j++) {
     RowCheck c = {p, rows, j};
+    *loop = j;
     error = check_vector(&c);
     error = error ? error : check_group(&c);
     error = error ? error : check_same(&c);

@@ -49,18 +49,6 @@ static StepsError parse_steps(Nest *n, const StepsText *steps) {
   return (StepsError){reason, steps->at + at};
 }
 
-/* The threads of a block: a multiple of a warp. */
-static const char *refuse_threads(const CudaPass *p) {
-  uint32_t threads = p->s.block_threads;
-  return threads <= MAX_BLOCK_THREADS && threads % WARP == 0
-             ? NULL
-             : arena_printf(p->k->arena,
-                            "a block would have %u threads, and it has a "
-                            "multiple of %d, at most %d: tile a loop, and "
-                            "write `threads`",
-                            threads, WARP, MAX_BLOCK_THREADS);
-}
-
 static StepsError apply_nest(const PassText *text, CudaPass *p,
                              const CudaTarget *target) {
   Nest *n = cuda_nest_new(p);
@@ -87,6 +75,12 @@ static const StepsText *steps_of(const PassText *text, uint32_t loop) {
   return found;
 }
 
+/* An error in the steps of a loop nest. */
+static StepsError loop_error(const PassText *text, uint32_t loop,
+                             const char *reason) {
+  return (StepsError){reason, reason ? steps_of(text, loop + 1)->at : 0};
+}
+
 /* Reads the nests of all loop nests. */
 static StepsError read_nests(const PassText *text, CudaPass *p, Nest **nests) {
   StepsError error = {NULL, 0};
@@ -109,9 +103,21 @@ static StepsError read_nests(const PassText *text, CudaPass *p, Nest **nests) {
                                         p->k->loops.len,
                                         p->k->loops.len == 1 ? "" : "s"),
                            text->steps.at[j].at};
-  if (!error.reason)
-    error = no_steps(text, cuda_rows_use(p, nests));
-  return error;
+  if (error.reason)
+    return error;
+  uint32_t loop = 0;
+  const char *reason = cuda_rows_use(p, nests, &loop);
+  return loop_error(text, loop, reason);
+}
+
+/* Brings axes of points in an order. */
+static void order_axes(Kernel *k, uint32_t count, const uint8_t *names) {
+  for (uint32_t j = 0; j < count; j++) {
+    uint32_t v = 0;
+    while (k->axis_names[v] != names[j])
+      v++;
+    kernel_move_axis_last(k, v);
+  }
 }
 
 /* Brings the points in the order in which their loop counts them. */
@@ -120,12 +126,7 @@ static void order_points(CudaPass *p, const Nest *n) {
   uint8_t names[MAX_KERNEL_AXES];
   for (uint32_t j = 0; f && j < f->count; j++)
     names[j] = n->names[f->loops[j].axis];
-  for (uint32_t j = 0; f && j < f->count; j++) {
-    uint32_t v = 0;
-    while (p->whole->axis_names[v] != names[j])
-      v++;
-    kernel_move_axis_last(p->whole, v);
-  }
+  order_axes(p->whole, f ? f->count : 0, names);
 }
 
 static StepsError apply_rows(const PassText *text, CudaPass *p,
@@ -135,13 +136,18 @@ static StepsError apply_rows(const PassText *text, CudaPass *p,
   StepsError error = read_nests(text, p, nests);
   if (error.reason)
     return error;
+  uint8_t names[MAX_KERNEL_AXES];
+  memcpy(names, p->whole->axis_names, sizeof names);
   order_points(p, nests[0]);
   cuda_choose_kept_rows(p, target);
   error = read_nests(text, p, nests);
-  if (!error.reason)
-    error = no_steps(text, refuse_threads(p));
-  if (!error.reason)
-    error = no_steps(text, cuda_rows_refusal(p, p->s.rows));
+  uint32_t loop = 0;
+  if (!error.reason) {
+    const char *reason = cuda_rows_refusal(p, p->s.rows, &loop);
+    error = loop_error(text, loop, reason);
+  }
+  if (error.reason)
+    order_axes(p->whole, p->whole->parallel_axes, names);
   return error;
 }
 

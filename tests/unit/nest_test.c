@@ -388,6 +388,9 @@ static void test_refused_step_changes_nothing(void **state) {
   nest_print(&after, n);
   assert_string_equal(before.text, after.text);
   assert_int_equal(n->steps.len, 0);
+  NestStep step = {.kind = STEP_UNROLL};
+  nest_step_add(&step, NO_LOOP, 0);
+  assert_string_equal(nest_apply(n, &step), "a step names no axis");
   arena_free(arena);
 }
 
