@@ -231,9 +231,47 @@ said 'only reads its operands' "$spec" 'void f() { atomicAdd(0, 0); }'
 said 'no strings or characters' "$spec" 'const char *f() { return "asm"; }'
 said 'this brace closes nothing' "$spec" 'void f() { } } namespace x {'
 said 'this brace is not closed' "$spec" 'void f() { {'
-said 'this comment is not closed' "$spec" 'void f(); /* asm'
+said 'this comment is not closed' "$spec" 'void f() {} /* asm'
 said 'is a name of generated code' "$spec" 'void axn_call();'
 said 'this micro-kernel has no code' "$spec" ''
+# A comment that the compiler ends elsewhere.
+said 'a comment does not have this character' "$spec" '// \
+/*
+asm volatile("");
+// */'
+said 'a comment does not have this character' "$spec" '/* *\
+/ asm volatile(""); /* */'
+said 'a comment does not have this character' "$spec" \
+  $'// \r asm volatile("");'
+said 'no trigraphs' "$spec" 'int a ??( 3 ??) = f();'
+said 'no attributes' "$spec" '[[gnu::constructor]] void f() {}'
+said 'no attributes' "$spec" '[ /* */ [gnu::constructor]] void f() {}'
+# Variables outside of functions.
+for variable in 'int n;' '__device__ int n;' 'int n = f();' 'int n(f());' \
+  'int n{f()};' 'int (n){f()};' 'int n alignas(16){f()};' 'int n[2];' \
+  'struct S { int x; } n;' 'struct S; struct S n{f()};' 'enum { A } n;' \
+  'template <class T> int n = f();' 'int n = []() constexpr { return f(); }();' \
+  'struct S n;' 'int S::n = f();' 'void f() {} int n{f()}, m;' \
+  'constexpr bool operator==(S a, S b) { return true; } int n = f();' \
+  'constexpr int f() { return 1; } int n = f();' 'void f();' \
+  'struct final { int x; }; struct final x{f()};' 'int f() {};'; do
+  said 'outside of its functions, a micro-kernel has only types' "$spec" \
+    "$variable"
+done
+said 'the parameters of a template have no <' "$spec" \
+  'template <template <class> class T> void f() {}'
+said 'this declaration has no end' "$spec" 'void f() {} int n = 3'
+printf '%s\n' "$spec" '  struct S { float x[2]; S() : x{1, 2} {} };' \
+  '  struct alignas(16) T : S { float y; };' '  struct U;' \
+  '  enum class E : int { A = 1, B };' '  enum { N = 3 };' \
+  '  constexpr int width = 3, table[2] = {1, 2};' '  typedef float real;' \
+  '  static_assert(width == 3);' '  constexpr int twice(int x) { return 2 * x; }' \
+  '  inline constexpr real third = 1.0f / 3;' \
+  '  struct S make(int x = 3) { struct S s; return s; }' \
+  '  template <int N = (3 > 2)> AX_DEVICE auto f() -> int { return N; }' \
+  '  constexpr bool operator==(E a, S b) { return true; }' \
+  '  template <class A, class B> struct Pair { A a; B b; };' >declared.axn
+"$AXON" check declared.axn >out 2>&1 || fail "declarations: $(cat out)"
 # The place is that of the word, in long texts, too.
 long=$(for _ in $(seq 2000); do echo '// a "line" with asm'; done)
 said ' declared.axn:2003:14' "$spec" "$long"$'\n\n''void f() { asm; }'
