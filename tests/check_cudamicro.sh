@@ -136,6 +136,8 @@ refused 'in the simulator: block (' \
   "$(loop 'c[i][j] = fmaf(*((&a(i, k)) + 100000), b(k, j), c[i][j]);')"
 refused 'wrong.axn:9: ' "$(loop \
   '*(float *)&a(i, k) = a(i, k), c[i][j] = fmaf(a(i, k), b(k, j), c[i][j]);')"
+refused 'is private within this context' \
+  "$(loop 'a.memory[a.at] = 0, c[i][j] = fmaf(a(i, k), b(k, j), c[i][j]);')"
 refused 'it does not end' "$(loop '' 'while (terms) c[0][0] += 1;')"
 refused 'wrong.axn:5:' 'template <class A, class B>
 AX_DEVICE void tile(A a, B b, int terms, float (&c)[2][4]) { foo(; }'
