@@ -148,6 +148,15 @@ refused 'it does not define this function: template <class A, class B> ' \
 refused 'AX_DEVICE void tile(A a, B b, int terms, float (&c)[2][4])' \
   "$(loop | sed 's/\[4\])/[8])/')"
 refused 'it does not define this function' "$(loop | sed 's/tile/other/')"
+# The word is in the name of the file, too.
+program "$(loop '' 'int x = foo;')" >terror.axn
+plan terror.axn >out 2>&1 && fail 'terror.axn'
+grep -qF "terror.axn:10:13: error: 'foo' was not declared" out ||
+  fail "terror.axn: $(cat out)"
+# A name of a file with a quote.
+cp right.axn 'a"b.axn'
+sed -i 's/terms; k++/terms; ++k/' 'a"b.axn'
+plan 'a"b.axn' >out 2>&1 || fail "a quote: $(cat out)"
 # Threads of a warp that do not all multiply.
 load='a.load(x[i], 16 * i, k);'
 wide=${warp/"$load"/"if (ax_lane() < 16) $load"}

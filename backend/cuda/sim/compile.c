@@ -5,6 +5,7 @@
 #include "runtime/artifact.h"
 #include "support/buffer.h"
 #include "support/c_identifier.h"
+#include "support/json_writer.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -125,7 +126,10 @@ static bool write_text(const char *path, const char *source, const char *name) {
   FILE *f = fopen(path, "w");
   if (!f)
     return false;
-  fprintf(f, "#line 1 \"%s\"\n%s\n", name, source);
+  Buffer quoted = {0};
+  json_quote(&quoted, name); /* a name in C has the same escapes */
+  fprintf(f, "#line 1 %s\n%s\n", quoted.text, source);
+  buffer_free(&quoted);
   write_entries(f, source);
   return fclose(f) == 0;
 }
