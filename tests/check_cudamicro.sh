@@ -205,6 +205,35 @@ PATH=/nowhere AXON_SIM_CXX='' plan right.axn >out 2>&1 && fail 'no compiler'
 grep -q 'there is no C++ compiler to check it: install g++' out ||
   fail "no compiler: $(cat out)"
 
+# The compiler of the host has a limit of time and memory, and says that it
+# reached it.
+cat >slow.sh <<END
+#!/bin/sh
+case \$1 in --version) exec g++ --version ;; esac
+echo "limits \$(ulimit -t) \$(ulimit -v)" >>'$work/limits'
+echo 'slow: fatal error: CPU time limit exceeded signal terminated cc1plus'
+exit 1
+END
+chmod +x slow.sh
+program "$right"$'\n''// slow' >wrong.axn
+AXON_SIM_CXX=$PWD/slow.sh plan wrong.axn >out 2>&1 && fail 'a slow compiler'
+grep -q 'the C++ compiler needs more than 60 seconds or 4096 MiB' out ||
+  fail "a slow compiler: $(cat out)"
+grep -qx 'limits 60 4194304' limits || fail "limits: $(cat limits)"
+
+# clang++, too, with a folder that processes share.
+if command -v clang++ >clang; then
+  mkdir -m 700 shared
+  program "$right"$'\n''// clang' >right.axn
+  AXON_SIM_CXX=clang++ AXON_SIM_CACHE=$PWD/shared plan right.axn >out 2>&1 ||
+    fail "clang++: $(cat out)"
+fi
+program "$right"$'\n''// no runtime' >wrong.axn
+mkdir -m 700 empty
+AXON_SIM_CXX=$PWD/slow.sh AXON_SIM_CACHE=$PWD/empty plan wrong.axn >out 2>&1 &&
+  fail 'no runtime'
+[ -z "$(ls empty)" ] || fail "files stay: $(ls empty)"
+
 # ---- declarations ----
 said() { # said MESSAGE DECLARATION [TEXT]
   printf '%s\n%s\n' "$2" "$(sed 's/^/  /' <<<"${3-$right}")" >declared.axn

@@ -365,7 +365,7 @@ static const char *run_checks(Arena *arena, Sim *sim, const MicroProduct *p) {
 
 /* The first error in the output of g++, clang++ or NVRTC. */
 static const char *find_error(const char *log) {
-  static const char *const marks[] = {": error", ": fatal error"};
+  static const char *const marks[] = {": error", "fatal error: "};
   const char *first = NULL;
   for (size_t j = 0; j < ARRAY_LEN(marks); j++) {
     const char *at = strstr(log, marks[j]);
