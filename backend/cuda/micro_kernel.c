@@ -333,12 +333,15 @@ static void check_all(void *owner) {
   r->v->is_done = true;
 }
 
-static const char *describe_end(Arena *arena, const MicroCheck *v, int status) {
+static const char *describe_end(Arena *arena, const MicroCheck *v,
+                                const MicroProcessEnd *end) {
   if (v->is_done)
     return NULL;
   if (*v->text)
     return arena_strndup(arena, v->text, strlen(v->text));
-  return micro_process_timed_out(status)
+  if (end->was_killed)
+    return micro_killed;
+  return end->timed_out
              ? arena_printf(arena, "with %" PRId64 " terms it does not end",
                             v->running.k)
              : arena_printf(arena,
@@ -349,13 +352,13 @@ static const char *describe_end(Arena *arena, const MicroCheck *v, int status) {
 
 static const char *run_checks(Arena *arena, Sim *sim, const MicroProduct *p) {
   MicroCheck *v = micro_shared_memory(sizeof *v);
-  int status;
+  MicroProcessEnd end;
   if (!v)
     return "there is no memory to check it";
   CheckRun r = {.v = v, .sim = sim, .p = p};
   const char *refusal =
-      micro_process_run(CUDA_MICRO_SECONDS, check_all, &r, &status)
-          ? describe_end(arena, v, status)
+      micro_process_run(CUDA_MICRO_SECONDS, check_all, &r, &end)
+          ? describe_end(arena, v, &end)
           : "there is no process to check it";
   munmap(v, sizeof *v);
   return refusal;
