@@ -290,7 +290,8 @@ said 'no attributes' "$spec" '[ /* */ [gnu::constructor]] void f() {}'
 for variable in 'int n;' '__device__ int n;' 'int n = f();' 'int n(f());' \
   'int n{f()};' 'int (n){f()};' 'int n alignas(16){f()};' 'int n[2];' \
   'struct S { int x; } n;' 'struct S; struct S n{f()};' 'enum { A } n;' \
-  'template <class T> int n = f();' 'int n = []() constexpr { return f(); }();' \
+  'template <class T> int n = f();' \
+  'int n = []() constexpr { return f(); }();' \
   'struct S n;' 'int S::n = f();' 'void f() {} int n{f()}, m;' \
   'constexpr bool operator==(S a, S b) { return true; } int n = f();' \
   'constexpr int f() { return 1; } int n = f();' 'void f();' \
@@ -305,7 +306,8 @@ printf '%s\n' "$spec" '  struct S { float x[2]; S() : x{1, 2} {} };' \
   '  struct alignas(16) T : S { float y; };' '  struct U;' \
   '  enum class E : int { A = 1, B };' '  enum { N = 3 };' \
   '  constexpr int width = 3, table[2] = {1, 2};' '  typedef float real;' \
-  '  static_assert(width == 3);' '  constexpr int twice(int x) { return 2 * x; }' \
+  '  static_assert(width == 3);' \
+  '  constexpr int twice(int x) { return 2 * x; }' \
   '  inline constexpr real third = 1.0f / 3;' \
   '  struct S make(int x = 3) { struct S s; return s; }' \
   '  template <int N = (3 > 2)> AX_DEVICE auto f() -> int { return N; }' \
