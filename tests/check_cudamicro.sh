@@ -175,6 +175,10 @@ refused 'micro=tile has thread_m=2: leave out thread_m' "$right" \
   '{micro=tile thread_m=4}'
 refused 'micro=tile needs way=fma' "$right" '{micro=tile way=wgmma}'
 refused 'micro is set twice' "$right" '{micro=tile micro=tile}'
+refused 'micro needs the name of a micro-kernel' "$right" '{micro}'
+echo 'gemm sm_90a f32 *x*x* {micro=tile micro=other}' >twice.axs
+AXON_SCHEDULES=twice.axs plan plain.axn >out 2>&1 && fail 'micro twice'
+grep -q 'twice.axs:1:22: micro is set twice' out || fail "twice: $(cat out)"
 refused 'm=30' "$right" '{micro=tile m=30}'
 program "$(loop)" >other.axn
 sed -i 's/f32\[37/f64[37/; s/f32\[30,/f64[30,/; s/=> f32/=> f64/' other.axn
