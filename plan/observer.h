@@ -73,14 +73,15 @@ typedef struct GemmNests {
   struct Nest *tiles, *left, *right;
 } GemmNests;
 
-/* How a backend compiled a group. */
-typedef struct ScheduleCandidate { /* of a loop nest */
+/* A schedule of a loop nest that was compared with others. */
+typedef struct ScheduleCandidate {
   uint32_t loop;
   const char *schedule;
   double cycles; /* by the cost model, in one thread */
   bool is_chosen;
 } ScheduleCandidate;
 
+/* How a backend compiled a group. */
 typedef struct KernelInfo {
   uint32_t vector_lanes;
   int64_t tasks;          /* number of independent tasks */

@@ -136,6 +136,8 @@ refused 'in the simulator: block (' \
   "$(loop 'c[i][j] = fmaf(*((&a(i, k)) + 100000), b(k, j), c[i][j]);')"
 refused 'wrong.axn:9: ' "$(loop \
   '*(float *)&a(i, k) = a(i, k), c[i][j] = fmaf(a(i, k), b(k, j), c[i][j]);')"
+refused 'is private within this context' \
+  "$(loop 'a.memory[a.at] = 0, c[i][j] = fmaf(a(i, k), b(k, j), c[i][j]);')"
 refused 'it does not end' "$(loop '' 'while (terms) c[0][0] += 1;')"
 refused 'wrong.axn:5:' 'template <class A, class B>
 AX_DEVICE void tile(A a, B b, int terms, float (&c)[2][4]) { foo(; }'
@@ -146,6 +148,15 @@ refused 'it does not define this function: template <class A, class B> ' \
 refused 'AX_DEVICE void tile(A a, B b, int terms, float (&c)[2][4])' \
   "$(loop | sed 's/\[4\])/[8])/')"
 refused 'it does not define this function' "$(loop | sed 's/tile/other/')"
+# The word is in the name of the file, too.
+program "$(loop '' 'int x = foo;')" >terror.axn
+plan terror.axn >out 2>&1 && fail 'terror.axn'
+grep -qF "terror.axn:10:13: error: 'foo' was not declared" out ||
+  fail "terror.axn: $(cat out)"
+# A name of a file with a quote.
+cp right.axn 'a"b.axn'
+sed -i 's/terms; k++/terms; ++k/' 'a"b.axn'
+plan 'a"b.axn' >out 2>&1 || fail "a quote: $(cat out)"
 # Threads of a warp that do not all multiply.
 load='a.load(x[i], 16 * i, k);'
 wide=${warp/"$load"/"if (ax_lane() < 16) $load"}
@@ -164,6 +175,10 @@ refused 'micro=tile has thread_m=2: leave out thread_m' "$right" \
   '{micro=tile thread_m=4}'
 refused 'micro=tile needs way=fma' "$right" '{micro=tile way=wgmma}'
 refused 'micro is set twice' "$right" '{micro=tile micro=tile}'
+refused 'micro needs the name of a micro-kernel' "$right" '{micro}'
+echo 'gemm sm_90a f32 *x*x* {micro=tile micro=other}' >twice.axs
+AXON_SCHEDULES=twice.axs plan plain.axn >out 2>&1 && fail 'micro twice'
+grep -q 'twice.axs:1:22: micro is set twice' out || fail "twice: $(cat out)"
 refused 'm=30' "$right" '{micro=tile m=30}'
 program "$(loop)" >other.axn
 sed -i 's/f32\[37/f64[37/; s/f32\[30,/f64[30,/; s/=> f32/=> f64/' other.axn
@@ -193,6 +208,35 @@ program "$right"$'\n''// other text' >right.axn
 PATH=/nowhere AXON_SIM_CXX='' plan right.axn >out 2>&1 && fail 'no compiler'
 grep -q 'there is no C++ compiler to check it: install g++' out ||
   fail "no compiler: $(cat out)"
+
+# The compiler of the host has a limit of time and memory, and says that it
+# reached it.
+cat >slow.sh <<END
+#!/bin/sh
+case \$1 in --version) exec g++ --version ;; esac
+echo "limits \$(ulimit -t) \$(ulimit -v)" >>'$work/limits'
+echo 'slow: fatal error: CPU time limit exceeded signal terminated cc1plus'
+exit 1
+END
+chmod +x slow.sh
+program "$right"$'\n''// slow' >wrong.axn
+AXON_SIM_CXX=$PWD/slow.sh plan wrong.axn >out 2>&1 && fail 'a slow compiler'
+grep -q 'the C++ compiler needs more than 60 seconds or 4096 MiB' out ||
+  fail "a slow compiler: $(cat out)"
+grep -qx 'limits 60 4194304' limits || fail "limits: $(cat limits)"
+
+# clang++, too, with a folder that processes share.
+if command -v clang++ >clang; then
+  mkdir -m 700 shared
+  program "$right"$'\n''// clang' >right.axn
+  AXON_SIM_CXX=clang++ AXON_SIM_CACHE=$PWD/shared plan right.axn >out 2>&1 ||
+    fail "clang++: $(cat out)"
+fi
+program "$right"$'\n''// no runtime' >wrong.axn
+mkdir -m 700 empty
+AXON_SIM_CXX=$PWD/slow.sh AXON_SIM_CACHE=$PWD/empty plan wrong.axn >out 2>&1 &&
+  fail 'no runtime'
+[ -z "$(ls empty)" ] || fail "files stay: $(ls empty)"
 
 # ---- declarations ----
 said() { # said MESSAGE DECLARATION [TEXT]
@@ -231,9 +275,49 @@ said 'only reads its operands' "$spec" 'void f() { atomicAdd(0, 0); }'
 said 'no strings or characters' "$spec" 'const char *f() { return "asm"; }'
 said 'this brace closes nothing' "$spec" 'void f() { } } namespace x {'
 said 'this brace is not closed' "$spec" 'void f() { {'
-said 'this comment is not closed' "$spec" 'void f(); /* asm'
+said 'this comment is not closed' "$spec" 'void f() {} /* asm'
 said 'is a name of generated code' "$spec" 'void axn_call();'
 said 'this micro-kernel has no code' "$spec" ''
+# A comment that the compiler ends elsewhere.
+said 'a comment does not have this character' "$spec" '// \
+/*
+asm volatile("");
+// */'
+said 'a comment does not have this character' "$spec" '/* *\
+/ asm volatile(""); /* */'
+said 'a comment does not have this character' "$spec" \
+  $'// \r asm volatile("");'
+said 'no trigraphs' "$spec" 'int a ??( 3 ??) = f();'
+said 'no attributes' "$spec" '[[gnu::constructor]] void f() {}'
+said 'no attributes' "$spec" '[ /* */ [gnu::constructor]] void f() {}'
+# Variables outside of functions.
+for variable in 'int n;' '__device__ int n;' 'int n = f();' 'int n(f());' \
+  'int n{f()};' 'int (n){f()};' 'int n alignas(16){f()};' 'int n[2];' \
+  'struct S { int x; } n;' 'struct S; struct S n{f()};' 'enum { A } n;' \
+  'template <class T> int n = f();' \
+  'int n = []() constexpr { return f(); }();' \
+  'struct S n;' 'int S::n = f();' 'void f() {} int n{f()}, m;' \
+  'constexpr bool operator==(S a, S b) { return true; } int n = f();' \
+  'constexpr int f() { return 1; } int n = f();' 'void f();' \
+  'struct final { int x; }; struct final x{f()};' 'int f() {};'; do
+  said 'outside of its functions, a micro-kernel has only types' "$spec" \
+    "$variable"
+done
+said 'the parameters of a template have no <' "$spec" \
+  'template <template <class> class T> void f() {}'
+said 'this declaration has no end' "$spec" 'void f() {} int n = 3'
+printf '%s\n' "$spec" '  struct S { float x[2]; S() : x{1, 2} {} };' \
+  '  struct alignas(16) T : S { float y; };' '  struct U;' \
+  '  enum class E : int { A = 1, B };' '  enum { N = 3 };' \
+  '  constexpr int width = 3, table[2] = {1, 2};' '  typedef float real;' \
+  '  static_assert(width == 3);' \
+  '  constexpr int twice(int x) { return 2 * x; }' \
+  '  inline constexpr real third = 1.0f / 3;' \
+  '  struct S make(int x = 3) { struct S s; return s; }' \
+  '  template <int N = (3 > 2)> AX_DEVICE auto f() -> int { return N; }' \
+  '  constexpr bool operator==(E a, S b) { return true; }' \
+  '  template <class A, class B> struct Pair { A a; B b; };' >declared.axn
+"$AXON" check declared.axn >out 2>&1 || fail "declarations: $(cat out)"
 # The place is that of the word, in long texts, too.
 long=$(for _ in $(seq 2000); do echo '// a "line" with asm'; done)
 said ' declared.axn:2003:14' "$spec" "$long"$'\n\n''void f() { asm; }'

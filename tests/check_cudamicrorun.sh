@@ -64,4 +64,17 @@ for program in thread warp; do
   grep -q 'a schedule was not used' "$work/planned" &&
     fail "$program: $(cat "$work/planned")"
 done
+
+# A verdict without NVRTC does not stand for one with it.
+export XDG_CACHE_HOME=$work/verdicts
+mkdir -m 700 "$XDG_CACHE_HOME"
+verdicts() { # verdicts COUNT NVRTC: the number of verdicts after a plan
+  on_gpu env AXON_NVRTC="$2" "$AXON" plan --target cuda:sm_90a warp.axn \
+    >"$work/planned" 2>&1
+  found=$(find "$XDG_CACHE_HOME/axon/micro" -name '*.ok' | grep -c .)
+  [ "$found" = "$1" ] || fail "$2: $found verdicts: $(cat "$work/planned")"
+}
+verdicts 1 /nowhere/libnvrtc.so.13
+verdicts 2 "$work/libnvrtc.so.13"
+verdicts 2 /nowhere/libnvrtc.so.13
 exit "$bad"

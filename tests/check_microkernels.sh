@@ -155,6 +155,20 @@ if grep -q 'by gemm' chosen.axs; then
   grep -q 'micro=tile: ' out || fail "module: $(cat out)"
 fi
 
+# Another process kills the check: this is no verdict of the micro-kernel.
+program "$head { while (terms + 1) c[0] = 0; }" >wrong.axn
+"$AXON" wrong.axn >out 2>&1 &
+program=$!
+before=
+while kill -0 "$program" 2>/dev/null; do
+  check=$(pgrep -P "$program" axon)
+  [ "$check" ] && [ "$check" = "$before" ] && kill -KILL "$check"
+  before=$check
+  sleep 0.5
+done
+wait "$program" && fail 'killed'
+grep -q 'the process that checks it was killed' out || fail "killed: $(cat out)"
+
 # ---- declarations ----
 said() { # said MESSAGE DECLARATION
   printf '%s\n  void f(void);\n' "$2" >declared.axn

@@ -245,14 +245,17 @@ static void check_all(MicroCheck *v, MicroFunction *function,
   v->is_done = true;
 }
 
-static const char *describe_end(Arena *arena, const MicroCheck *v, int status) {
+static const char *describe_end(Arena *arena, const MicroCheck *v,
+                                const MicroProcessEnd *end) {
   const MicroCase *t = &v->running;
   if (v->is_done)
     return NULL;
   if (*v->text)
     return arena_strndup(arena, v->text, strlen(v->text));
-  int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (micro_process_timed_out(status))
+  int number = WIFSIGNALED(end->status) ? WTERMSIG(end->status) : 0;
+  if (end->was_killed)
+    return micro_killed;
+  if (end->timed_out)
     return arena_printf(arena, "with terms=%ld it does not end", t->terms);
   if (number == SIGSEGV || number == SIGBUS)
     return arena_printf(arena,
@@ -278,10 +281,10 @@ static const char *run_checks(Arena *arena, MicroFunction *function,
   MicroCheck *v = micro_shared_memory(sizeof *v);
   if (!v)
     return "there is no memory to check it";
-  int status;
+  MicroProcessEnd end;
   bool has_run = micro_process_run(MICRO_KERNEL_SECONDS, check_in_process,
-                                   &(CheckRun){v, function, m}, &status);
-  const char *refusal = has_run ? describe_end(arena, v, status)
+                                   &(CheckRun){v, function, m}, &end);
+  const char *refusal = has_run ? describe_end(arena, v, &end)
                                 : "there is no process to check it";
   munmap(v, sizeof *v);
   return refusal;

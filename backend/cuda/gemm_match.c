@@ -261,6 +261,8 @@ static const char *take_micro(GemmPass *t, const Graph *g, Arena *arena,
   *fields = gemm_schedule_take_micro(arena, *fields, &name);
   if (!name)
     return NULL;
+  if (!*name)
+    return "micro needs the name of a micro-kernel: write micro=NAME";
   const MicroKernel *m = schedule_micro_kernel(g, name);
   if (!m)
     return arena_printf(arena,

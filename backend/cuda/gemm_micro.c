@@ -109,13 +109,20 @@ static void put_fragment(Buffer *out, const GemmKernelSpec *t,
 }
 
 /* at: offset of the stage in shared memory.  first: place of the thread, or
- * first row of the warp. */
+ * first row of the warp.  The members are private, so that a micro-kernel reads
+ * only elements whose indices the check sees.  Casts of the address of an
+ * element are not checked: a read elsewhere in shared memory shows only in
+ * another result. */
 static void put_view(Buffer *out, const GemmKernelSpec *t,
                      const GemmTiledCopy *s) {
   buffer_printf(out,
-                "struct %s_view_%c {\nunsigned char *memory;\n"
-                "unsigned shared, at, first;\n",
-                t->name, s->letter);
+                "class %s_view_%c {\nunsigned char *memory;\n"
+                "unsigned shared, at, first;\npublic:\n"
+                "__device__ __forceinline__ %s_view_%c("
+                "unsigned char *memory, unsigned shared, unsigned at, "
+                "unsigned first)\n"
+                ": memory(memory), shared(shared), at(at), first(first) {}\n",
+                t->name, s->letter, t->name, s->letter);
   put_element(out, t, s);
   if (cuda_micro_kind(t->schedule->micro) == MMA_KIND_MMA_SYNC)
     put_fragment(out, t, s);
@@ -138,7 +145,7 @@ static void put_view_of(Buffer *out, const GemmKernelSpec *t,
                         const GemmTiledCopy *s) {
   const char *first =
       cuda_micro_kind(t->schedule->micro) == MMA_KIND_FMA ? "place" : "first";
-  buffer_printf(out, "%s_view_%c{memory, shared, %c_stage, %c_%s}, ", t->name,
+  buffer_printf(out, "%s_view_%c(memory, shared, %c_stage, %c_%s), ", t->name,
                 s->letter, s->letter, s->letter, first);
 }
 

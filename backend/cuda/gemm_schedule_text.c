@@ -86,12 +86,13 @@ void gemm_schedule_print(Buffer *out, const GemmSchedule *s) {
 
 const char *gemm_schedule_take_micro(Arena *arena, const char *text,
                                      const char **name) {
-  static const char key[] = "micro=", blanks[] = " \t\r\n";
+  static const char key[] = "micro", blanks[] = " \t\r\n";
   *name = NULL;
   for (const char *at = text; *(at += strspn(at, blanks));) {
-    size_t len = strcspn(at, blanks);
-    if (len >= strlen(key) && strncmp(at, key, strlen(key)) == 0) {
-      *name = arena_strndup(arena, at + strlen(key), len - strlen(key));
+    size_t len = strcspn(at, blanks), key_len = strcspn(at, "= \t\r\n");
+    if (key_len == strlen(key) && memcmp(at, key, key_len) == 0) {
+      size_t to = key_len + (at[key_len] == '=');
+      *name = arena_strndup(arena, at + to, len - to);
       return arena_printf(arena, "%.*s%s", (int)(at - text), text, at + len);
     }
     at += len;

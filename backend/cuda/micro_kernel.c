@@ -26,8 +26,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-extern const char wrappers_text[];
-
 enum { ALIGN_BYTES = 256, SEEDS = 3, COLUMN_PADDING = 3 };
 
 /* Lines of the kernel around the micro-kernel begin here. */
@@ -335,12 +333,15 @@ static void check_all(void *owner) {
   r->v->is_done = true;
 }
 
-static const char *describe_end(Arena *arena, const MicroCheck *v, int status) {
+static const char *describe_end(Arena *arena, const MicroCheck *v,
+                                const MicroProcessEnd *end) {
   if (v->is_done)
     return NULL;
   if (*v->text)
     return arena_strndup(arena, v->text, strlen(v->text));
-  return micro_process_timed_out(status)
+  if (end->was_killed)
+    return micro_killed;
+  return end->timed_out
              ? arena_printf(arena, "with %" PRId64 " terms it does not end",
                             v->running.k)
              : arena_printf(arena,
@@ -351,13 +352,13 @@ static const char *describe_end(Arena *arena, const MicroCheck *v, int status) {
 
 static const char *run_checks(Arena *arena, Sim *sim, const MicroProduct *p) {
   MicroCheck *v = micro_shared_memory(sizeof *v);
-  int status;
+  MicroProcessEnd end;
   if (!v)
     return "there is no memory to check it";
   CheckRun r = {.v = v, .sim = sim, .p = p};
   const char *refusal =
-      micro_process_run(CUDA_MICRO_SECONDS, check_all, &r, &status)
-          ? describe_end(arena, v, status)
+      micro_process_run(CUDA_MICRO_SECONDS, check_all, &r, &end)
+          ? describe_end(arena, v, &end)
           : "there is no process to check it";
   munmap(v, sizeof *v);
   return refusal;
@@ -365,11 +366,21 @@ static const char *run_checks(Arena *arena, Sim *sim, const MicroProduct *p) {
 
 /* ---- compiling ---- */
 
-/* The first error in the output of a compiler.  An error at the line of the
- * declaration is that of the call. */
+/* The first error in the output of g++, clang++ or NVRTC. */
+static const char *find_error(const char *log) {
+  static const char *const marks[] = {": error", "fatal error: "};
+  const char *first = NULL;
+  for (size_t j = 0; j < ARRAY_LEN(marks); j++) {
+    const char *at = strstr(log, marks[j]);
+    first = at && (!first || at < first) ? at : first;
+  }
+  return first;
+}
+
+/* An error at the line of the declaration is that of the call. */
 static const char *compiler_error(Arena *arena, const MicroKernel *m,
                                   const char *log) {
-  const char *at = strstr(log, "error");
+  const char *at = find_error(log);
   while (at && at > log && at[-1] != '\n')
     at--;
   if (!at)
@@ -386,17 +397,23 @@ static const char *compiler_error(Arena *arena, const MicroKernel *m,
                       len < 400 ? (int)len : 400, at);
 }
 
+/* With the wrappers, and without the lines of the program. */
+static bool put_device_source(Buffer *out, const MicroProduct *p) {
+  Buffer source = {.arena = out->arena};
+  put_source(&source, p, false);
+  return intrinsics_write(out, source.text);
+}
+
 /* With NVRTC, if it is there and has the architecture. */
 static const char *check_device(Arena *arena, const MicroProduct *p) {
   Fault fault = {0};
   const Nvrtc *n = nvrtc(&fault);
-  Buffer source = {.arena = arena}, full = {.arena = arena};
+  Buffer full = {.arena = arena};
   CompiledCode code = {0};
   const char *refusal = NULL;
   if (!n || !nvrtc_compiles(n, p->arch))
     return NULL;
-  put_source(&source, p, false);
-  if (!intrinsics_write(&full, source.text))
+  if (!put_device_source(&full, p))
     return "there is no memory to check it";
   KernelSource of = {.source = full.text, .name = "kernel.cu", .arch = p->arch};
   if (!nvrtc_compile(n, &of, &code, &fault))
@@ -432,9 +449,29 @@ static const char *compile_and_check(Arena *arena, const MicroKernel *m,
 
 /* ---- verdict ---- */
 
-/* Change it if the check becomes stricter: verdicts of earlier ones are not
- * used. */
-enum { CHECK_VERSION = 1 };
+/* Change it if the cases of the check change. */
+enum { CASES_VERSION = 1 };
+
+/* A verdict without NVRTC is not one with it. */
+static const char *find_verdict(Arena *arena, const MicroProduct *p) {
+  Fault fault = {0};
+  const Nvrtc *n = nvrtc(&fault);
+  Buffer full = {.arena = arena};
+  if (!put_device_source(&full, p))
+    return "there is no memory to check it";
+  ArtifactKey runtime = sim_runtime_key(), compiler = sim_compiler_key();
+  const uint32_t numbers[] = {
+      CASES_VERSION, p->shape.a.align_bytes, /* of its rows */
+      p->shape.b.align_bytes, n ? (uint32_t)n->major : 0,
+      n ? (uint32_t)n->minor : 0};
+  const ArtifactPart parts[] = {{numbers, sizeof numbers},
+                                {p->arch, strlen(p->arch)},
+                                {full.text, full.len},
+                                {&runtime, sizeof runtime},
+                                {&compiler, sizeof compiler}};
+  return micro_verdict(arena, p->m, ARRAY_LEN(parts), parts, compile_and_check,
+                       p);
+}
 
 const char *cuda_micro_kernel_refusal(Arena *arena, const GemmShape *shape,
                                       const GemmSchedule *s, const char *arch) {
@@ -448,17 +485,5 @@ const char *cuda_micro_kernel_refusal(Arena *arena, const GemmShape *shape,
                         .batch = 1,
                         .output_count = 1};
   p.s.split = 1;
-  Buffer schedule = {.arena = arena};
-  gemm_schedule_print(&schedule, &p.s);
-  ArtifactKey runtime = sim_runtime_key(), compiler = sim_compiler_key();
-  const uint32_t operands[] = {CHECK_VERSION,       shape->a.mn_major,
-                               shape->a.computed,   shape->a.align_bytes,
-                               shape->b.mn_major,   shape->b.computed,
-                               shape->b.align_bytes};
-  const ArtifactPart parts[] = {
-      {operands, sizeof operands},   {arch, strlen(arch)},
-      {schedule.text, schedule.len}, {wrappers_text, strlen(wrappers_text)},
-      {&runtime, sizeof runtime},    {&compiler, sizeof compiler}};
-  return micro_verdict(arena, s->micro, ARRAY_LEN(parts), parts,
-                       compile_and_check, &p);
+  return find_verdict(arena, &p);
 }

@@ -9,11 +9,25 @@
 #include <ctype.h>
 #include <string.h>
 
+/* A declaration outside of functions and types. */
+typedef struct Declaration {
+  const char *from; /* NULL: none has begun */
+  enum { ANY, TYPE, CONSTANT, STATEMENT } kind;
+  uint32_t nesting;      /* of parentheses and brackets */
+  uint32_t words, names; /* before another sign; of a type */
+  bool has_sign;
+  bool is_operator, has_value;
+  bool has_colon, has_body;        /* of a type */
+  bool is_template, in_parameters; /* of a template */
+} Declaration;
+
 typedef struct MicroScanner {
   Arena *arena;
   const char *text, *at;
   uint32_t depth;    /* of braces */
   const char *brace; /* the last one at depth 0 */
+  char last;         /* the first character of the last token */
+  Declaration declaration;
   CudaMicroFault *fault;
 } MicroScanner;
 
@@ -182,17 +196,140 @@ static bool check_name(MicroScanner *s, size_t len) {
   return true;
 }
 
-/* ---- tokens ---- */
+/* ---- declarations ---- */
 
-static bool skip_comment(MicroScanner *s) {
-  if (s->at[1] == '/') {
-    s->at += strcspn(s->at, "\n");
+/* Initializers of variables outside of functions would run when the simulator
+ * loads the kernel, in the process of the compiler.  Each such variable ends in
+ * a semicolon, and functions do not. */
+static bool fail_declaration(MicroScanner *s) {
+  const char *from = s->declaration.from ? s->declaration.from : s->at;
+  size_t len = (size_t)(s->at - from) + 1, line = strcspn(from, "\n");
+  s->at = from;
+  return fail(s, len < line ? len : line,
+              "outside of its functions, a micro-kernel has only types, "
+              "constexpr numbers and functions with a body",
+              "move the variable into the function, or write constexpr; no ; "
+              "is after the body of a function");
+}
+
+static bool is_word(const char *word, const char *at, size_t len) {
+  return strlen(word) == len && memcmp(word, at, len) == 0;
+}
+
+/* The head of a type has one name. */
+static void note_type_word(Declaration *d, const char *at, size_t len) {
+  bool is_part = is_word("alignas", at, len) || is_word("__align__", at, len) ||
+                 (d->words == 1 &&
+                  (is_word("class", at, len) || is_word("struct", at, len))) ||
+                 (d->names == 1 && is_word("final", at, len));
+  d->names += !is_part && !d->has_colon;
+}
+
+static void note_word(Declaration *d, const char *at, size_t len) {
+  static const char *const types[] = {"struct", "class", "union", "enum"},
+                           *const statements[] = {"typedef", "static_assert"};
+  if (d->words == 0 && !d->has_sign && !d->is_template &&
+      is_word("template", at, len)) {
+    d->is_template = true;
+    return;
+  }
+  if (d->words == 0 && is_among(types, ARRAY_LEN(types), at, len))
+    d->kind = TYPE;
+  else if (d->words == 0 &&
+           is_among(statements, ARRAY_LEN(statements), at, len))
+    d->kind = STATEMENT;
+  else if (d->kind == ANY && !d->has_sign && is_word("constexpr", at, len))
+    d->kind = CONSTANT;
+  else if (d->kind == TYPE)
+    note_type_word(d, at, len);
+  d->is_operator |= is_word("operator", at, len);
+  d->words++;
+}
+
+/* Between < and > of a template: parentheses, but no other <. */
+static bool note_parameters(MicroScanner *s) {
+  Declaration *d = &s->declaration;
+  if (*s->at == '<' && d->in_parameters)
+    return fail(s, 1, "the parameters of a template have no <",
+                "write parentheses around a comparison");
+  d->in_parameters = *s->at != '>';
+  return true;
+}
+
+static bool note_semicolon(MicroScanner *s) {
+  Declaration *d = &s->declaration;
+  bool is_type = d->kind == TYPE && (d->has_body || d->names == 1);
+  if (d->kind != CONSTANT && d->kind != STATEMENT &&
+      !(is_type && (d->has_body || !d->has_sign)))
+    return fail_declaration(s);
+  *d = (Declaration){0};
+  return true;
+}
+
+static bool note_sign(MicroScanner *s) {
+  Declaration *d = &s->declaration;
+  bool opens = *s->at == '(' || *s->at == '[';
+  if (*s->at == ')' || *s->at == ']') {
+    if (!d->nesting--)
+      return fail(s, 1, "this parenthesis closes nothing", "leave it out");
     return true;
   }
-  const char *end = strstr(s->at + 2, "*/");
+  if (opens || d->nesting) {
+    d->nesting += opens;
+    d->has_sign |= d->kind != TYPE;
+    return true;
+  }
+  if (d->in_parameters || (d->is_template && !d->words && *s->at == '<'))
+    return note_parameters(s);
+  if (*s->at == ';')
+    return note_semicolon(s);
+  d->has_colon |= *s->at == ':';
+  d->has_value |= *s->at == '=' && !d->is_operator;
+  d->has_sign = true;
+  return true;
+}
+
+/* Notes the token outside of braces that begins at s->at. */
+static bool note_token(MicroScanner *s, size_t word_len) {
+  Declaration *d = &s->declaration;
+  if (s->depth)
+    return true;
+  if (d->has_body && *s->at != ';')
+    return fail_declaration(s);
+  d->from = d->from ? d->from : s->at;
+  if (!word_len)
+    return note_sign(s);
+  if (!d->nesting && !d->in_parameters)
+    note_word(d, s->at, word_len);
+  return true;
+}
+
+/* A brace closed that opened outside of others. */
+static void note_body(Declaration *d) {
+  if (d->nesting || d->in_parameters)
+    return;
+  if (d->kind == TYPE && d->names <= 1)
+    d->has_body = true;
+  else if (d->kind != STATEMENT && !(d->kind == CONSTANT && d->has_value))
+    *d = (Declaration){0};
+}
+
+/* ---- tokens ---- */
+
+/* A compiler joins lines at \, and some end a line at a lone carriage
+ * return. */
+static bool skip_comment(MicroScanner *s) {
+  bool is_line = s->at[1] == '/';
+  const char *end =
+      is_line ? s->at + strcspn(s->at, "\n") : strstr(s->at + 2, "*/");
   if (!end)
     return fail(s, 2, "this comment is not closed", "write */ after it");
-  s->at = end + 2;
+  for (; s->at < end; s->at++)
+    if (*s->at == '\\' || begins(s->at, "?\?/") ||
+        (*s->at == '\r' && s->at[1] != '\n'))
+      return fail(s, 1, "a comment does not have this character",
+                  "leave it out");
+  s->at = is_line ? end : end + 2;
   return true;
 }
 
@@ -216,12 +353,16 @@ static bool check_directive(MicroScanner *s) {
 
 static bool check_brace(MicroScanner *s) {
   if (*s->at == '{') {
+    if (s->declaration.has_body)
+      return fail_declaration(s);
     if (!s->depth++)
       s->brace = s->at;
   } else if (!s->depth--) {
     return fail(s, 1, "this brace closes nothing", "leave it out");
+  } else if (!s->depth) {
+    note_body(&s->declaration);
   }
-  s->at++;
+  s->last = *s->at++;
   return true;
 }
 
@@ -237,7 +378,13 @@ static bool check_sign(MicroScanner *s) {
       (s->at[0] == '<' && s->at[1] == '%') ||
       (s->at[0] == '%' && s->at[1] == '>'))
     return fail(s, 2, "a micro-kernel has no digraphs", "write # { or }");
-  s->at++;
+  if ((s->at[0] == '[' && s->last == '[') || begins(s->at, "<:"))
+    return fail(s, 1, "a micro-kernel has no attributes", "leave it out");
+  if (begins(s->at, "??"))
+    return fail(s, 2, "a micro-kernel has no trigraphs", "leave it out");
+  if (!note_token(s, 0))
+    return false;
+  s->last = *s->at++;
   return true;
 }
 
@@ -257,6 +404,7 @@ static bool check_token(MicroScanner *s) {
   if (s->at[0] == '/' && (s->at[1] == '/' || s->at[1] == '*'))
     return skip_comment(s);
   if (isdigit((unsigned char)*s->at)) {
+    s->last = *s->at;
     skip_number(s);
     return true;
   }
@@ -264,8 +412,9 @@ static bool check_token(MicroScanner *s) {
     size_t len = 1;
     while (is_c_identifier_char(s->at[len]))
       len++;
-    if (!check_name(s, len))
+    if (!check_name(s, len) || !note_token(s, len))
       return false;
+    s->last = *s->at;
     s->at += len;
     return true;
   }
@@ -286,6 +435,10 @@ bool cuda_micro_text_check(Arena *arena, const char *text,
   if (s.depth) {
     s.at = s.brace;
     return fail(&s, 1, "this brace is not closed", "write } after it");
+  }
+  if (s.declaration.from) {
+    s.at = s.declaration.from;
+    return fail(&s, 1, "this declaration has no end", "write its end");
   }
   return true;
 }

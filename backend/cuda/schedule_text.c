@@ -398,8 +398,11 @@ static const char *check_entry(const ScheduleEntry *e, Arena *arena) {
   const char *fields = rule_fields(e, arena), *micro;
   if (!fields)
     return "expected fields in braces, such as {m=128 n=256 stages=4}";
-  if (e->kind == SCHEDULE_GEMM)
+  if (e->kind == SCHEDULE_GEMM) {
+    static const MicroKernel named;
     fields = gemm_schedule_take_micro(arena, fields, &micro);
+    ignored.micro = micro ? &named : NULL;
+  }
   return gemm_schedule_parse(&ignored, fields, &why) ? NULL : why.text;
 }
 

@@ -42,8 +42,9 @@ static void limit_child(uint32_t seconds) {
 }
 
 bool micro_process_run(uint32_t seconds, void (*check)(void *owner),
-                       void *owner, int *status) {
-  *status = 0;
+                       void *owner, MicroProcessEnd *end) {
+  struct rusage used = {0};
+  *end = (MicroProcessEnd){0};
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
@@ -51,15 +52,19 @@ bool micro_process_run(uint32_t seconds, void (*check)(void *owner),
     check(owner);
     _exit(0);
   }
-  while (child > 0 && waitpid(child, status, 0) < 0 && errno == EINTR)
+  while (child > 0 && wait4(child, &end->status, 0, &used) < 0 &&
+         errno == EINTR)
     ;
+  int number = WIFSIGNALED(end->status) ? WTERMSIG(end->status) : 0;
+  bool used_all = used.ru_utime.tv_sec + used.ru_stime.tv_sec >= seconds;
+  end->was_killed = number == SIGKILL && !used_all;
+  end->timed_out =
+      number == SIGXCPU || number == SIGALRM || (number == SIGKILL && used_all);
   return child > 0;
 }
 
-bool micro_process_timed_out(int status) {
-  int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  return number == SIGXCPU || number == SIGALRM || number == SIGKILL;
-}
+const char micro_killed[] =
+    "the process that checks it was killed: is there too little memory?";
 
 /* ---- verdicts ---- */
 
@@ -134,7 +139,8 @@ const char *micro_verdict(Arena *arena, const MicroKernel *m,
     snprintf(known, sizeof known, "%s", refusal ? refusal : "");
     if (!refusal)
       artifact_store(&verdict_kind, key, m->name, strlen(m->name));
-    keep_verdict(key, known);
+    if (refusal != micro_killed)
+      keep_verdict(key, known);
   }
   return *known ? arena_printf(arena, "micro=%s: %s", m->name, known) : NULL;
 }

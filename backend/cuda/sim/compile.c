@@ -2,15 +2,18 @@
  * code addresses to source lines. */
 #define _GNU_SOURCE
 #include "backend/cuda/sim/internal.h"
+#include "machine/limits/cuda.h"
 #include "runtime/artifact.h"
 #include "support/buffer.h"
 #include "support/c_identifier.h"
+#include "support/json_writer.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,19 +52,27 @@ bool sim_is_available(void) {
   return compiler() != NULL;
 }
 
-ArtifactKey sim_compiler_key(void) {
+static pthread_once_t found_key = PTHREAD_ONCE_INIT;
+static ArtifactKey compiler_key;
+
+static void find_key(void) {
   char command[600], version[200] = "";
   const char *cxx = compiler();
   if (!cxx)
-    return (ArtifactKey){{0}};
+    return;
   snprintf(command, sizeof command, "%.500s --version 2>&1", cxx);
   FILE *f = popen(command, "r");
   if (f && !fgets(version, sizeof version, f))
     version[0] = 0;
   if (f)
     pclose(f);
-  return artifact_key(
+  compiler_key = artifact_key(
       2, (ArtifactPart[]){{cxx, strlen(cxx)}, {version, strlen(version)}});
+}
+
+ArtifactKey sim_compiler_key(void) {
+  pthread_once(&found_key, find_key);
+  return compiler_key;
 }
 
 bool sim_sees_registers(void) {
@@ -125,7 +136,10 @@ static bool write_text(const char *path, const char *source, const char *name) {
   FILE *f = fopen(path, "w");
   if (!f)
     return false;
-  fprintf(f, "#line 1 \"%s\"\n%s\n", name, source);
+  Buffer quoted = {0};
+  json_quote(&quoted, name); /* a name in C has the same escapes */
+  fprintf(f, "#line 1 %s\n%s\n", quoted.text, source);
+  buffer_free(&quoted);
   write_entries(f, source);
   return fclose(f) == 0;
 }
@@ -214,21 +228,24 @@ static bool copy_file(const char *from, const char *to) {
 /* The folder $runtime contains what is the same for all kernels: the files of
  * the simulator, in backend/; kernel.hh as a precompiled header; and the object
  * file of hooks.cc.  Without it, half of the kernels compile twice as long.  A
- * concurrent process may create the same folder.
+ * concurrent process may create the same folder, so that it gets its name when
+ * it is complete.  A precompiled header of clang works in one place only.
  *
  * Compilation and link of a kernel are separate: a direct link would add the
  * sanitizer library. */
 static const char script[] =
     "export LC_ALL=C\n"
+    "ulimit -t \"$seconds\"; ulimit -v \"$kib\"\n"
     "compile() { $cxx $flags \"$@\"; }\n"
+    "is_clang() { $cxx --version | grep -q clang; }\n"
     "make_runtime() {\n"
     "  sim=\"$1/backend/cuda/sim\"\n"
     "  cp -R backend \"$1\" && cp \"$sim/kernel.hh\" \"$1\" &&\n"
-    "    compile -I\"$1\" -x c++-header -o \"$1/kernel.hh.gch\" \\\n"
-    "      \"$sim/kernel.hh\" &&\n"
+    "    { is_clang || compile -I\"$1\" -x c++-header \\\n"
+    "      -o \"$1/kernel.hh.gch\" \"$sim/kernel.hh\"; } &&\n"
     "    compile -I\"$1\" -fno-sanitize=all -c -o \"$1/hooks.o\" \\\n"
     "      \"$sim/hooks.cc\" &&\n"
-    "    { mv -T \"$1\" \"$runtime\" || rm -r \"$1\"; }\n"
+    "    mv -T \"$1\" \"$runtime\" || rm -r \"$1\"\n"
     "}\n"
     "[ -e \"$runtime\" ] || make_runtime \"$(mktemp -d \"$runtime.XXXXXX\")\"\n"
     "compile -I\"$runtime\" -include \"$runtime/kernel.hh\" -S -o kernel.s \\\n"
@@ -265,6 +282,33 @@ static bool write_runtime(const Sim *s) {
   return true;
 }
 
+/* g++ and clang++ report the end of their processes. */
+static bool exceeds_limit(const char *log) {
+  static const char *const signs[] = {
+      "CPU time limit exceeded", "Killed",    "out of memory",
+      "memory exhausted",        "bad_alloc", "cannot allocate memory"};
+  for (size_t j = 0; j < ARRAY_LEN(signs); j++)
+    if (strstr(log, signs[j]))
+      return true;
+  return false;
+}
+
+static void describe_failure(Buffer *error, const char *name,
+                             const char *log_path) {
+  Buffer log = {0};
+  buffer_puts(&log, "");
+  add_file(&log, log_path);
+  if (exceeds_limit(log.text))
+    buffer_printf(error,
+                  "%s: error: the C++ compiler needs more than %d seconds or "
+                  "%d MiB: has it templates without an end?\n",
+                  name, SIM_COMPILER_SECONDS, SIM_COMPILER_MIB);
+  else
+    buffer_printf(error, "%s does not compile for the host:\n", name);
+  buffer_puts(error, log.text);
+  buffer_free(&log);
+}
+
 static bool compile(Sim *s, const char *source, const char *runtime,
                     Buffer *error) {
   char log[300], source_path[300], *command = NULL;
@@ -276,16 +320,16 @@ static bool compile(Sim *s, const char *source, const char *runtime,
   }
   if (asprintf(&command,
                "cd '%s' && exec >log 2>&1\n"
-               "runtime='%s' cxx='%s' flags='%s' poison='%s'\n%s",
+               "runtime='%s' cxx='%s' flags='%s' poison='%s' seconds=%d "
+               "kib=%d\n%s",
                s->folder, runtime, compiler(), compiler_flags,
-               poison_sed_script, script) < 0)
+               poison_sed_script, SIM_COMPILER_SECONDS, SIM_COMPILER_MIB * 1024,
+               script) < 0)
     return false;
   bool good = system(command) == 0;
   free(command);
-  if (!good) {
-    buffer_printf(error, "%s does not compile for the host:\n", s->name);
-    add_file(error, log);
-  }
+  if (!good)
+    describe_failure(error, s->name, log);
   return good;
 }
 

@@ -17,9 +17,11 @@ VectorClock *clock_new(SimCluster *c) {
 }
 
 /* Kernels with many barriers spend a fifth of their time in these loops.  gcc
- * vectorizes them, for several widths, and the CPU selects a version.  Times
+ * vectorizes them, for several widths, and the CPU selects a version: glibc
+ * does so when it loads the program, before a thread sanitizer begins.  Times
  * are less than 2^31, and baseline x86-64 compares only signed numbers. */
-#if defined __x86_64__ && defined __linux__ && !defined __clang__
+#if defined __x86_64__ && defined __GLIBC__ && !defined __clang__ && \
+    !defined __SANITIZE_THREAD__
 #define VECTORIZED \
   __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
 #else
