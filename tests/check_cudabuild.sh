@@ -84,10 +84,10 @@ call_module '' FAKE_CAPABILITY=90
 call_module default FAKE_CAPABILITY=86 FAKE_PLAIN=1
 # Other schedules of passes without sums, for all sizes.
 "$AXON" build --target cuda:sm_90a --schedule -o gpu.so "$data" >chosen.axs
-sed 's/1: tile i0 32.*shared i0/1: tile i0 4; tile i1 24; tile i1 8;\
+sed -E 's/1: tile i0 32.*shared i0/1: tile i0 4; tile i1 24; tile i1 8;\
     order i0.1, i1.2, i1.1, i0, i1; blocks i0.1; blocks i1.2; threads i0;\
     threads i1/
-  s/^\(  1: tile i[0-9]*\) 128\(; blocks i[0-9]*.1; threads i[0-9]*\)$/\1 96\2/' \
+  s/^(  1: tile i[0-9]*) 128(; blocks i[0-9]*.1; threads i[0-9]*)$/\1 96\2/' \
   chosen.axs >other.axs
 grep -q 'tile i1 24' other.axs && grep -q ' 96; blocks' other.axs ||
   fail "no schedule to change: $(cat chosen.axs)"
