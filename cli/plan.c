@@ -188,13 +188,13 @@ static int finish(Planner *p, SessionStatus status, int code) {
                        count == 1 ? "is" : "are", count);
   else if (count || status == SESSION_OK)
     put_plan(&p->recorder, &p->style, p->options->json);
+  int end = terminal_finish(p->session, status, p->options->quiet);
   Buffer unused = {0};
-  if (status == SESSION_OK && !p->options->quiet)
+  if (end == EXIT_OK && !p->options->quiet)
     session_put_unused_schedules(p->session, &unused);
   if (unused.text)
     fputs(unused.text, stderr);
   buffer_free(&unused);
-  int end = terminal_finish(p->session, status, p->options->quiet);
   return code ? code : end;
 }
 

@@ -316,10 +316,21 @@ static bool is_storage(const ScheduleEntry *e) {
   return e->kind == SCHEDULE_STORE || e->kind == SCHEDULE_CUT;
 }
 
+static bool plans_for_gpu(void) {
+  return __atomic_load_n(&file.plans_for_gpu, __ATOMIC_RELAXED);
+}
+
+static bool is_declared_for_cpu(const ScheduleEntry *e) {
+  return e->kind == SCHEDULE_DECLARED && !*e->arch;
+}
+
 static void put_unused(Buffer *out, const ScheduleEntry *e) {
   Fault where = {0};
   set_fault(&where, e, 0,
             *e->refusal ? e->refusal
+            : is_declared_for_cpu(e) && plans_for_gpu()
+                ? "it is for the CPU: for GPUs, write `on cuda` after the "
+                  "expression"
             : e->kind == SCHEDULE_DECLARED
                 ? "no compiled kernel stores the value of its expression"
             : is_storage(e)
@@ -331,7 +342,20 @@ static void put_unused(Buffer *out, const ScheduleEntry *e) {
 /* Schedules for GPUs count only if kernels for GPUs were planned. */
 static bool is_unused(const ScheduleEntry *e) {
   return !__atomic_load_n(&e->is_used, __ATOMIC_RELAXED) &&
-         (!*e->arch || __atomic_load_n(&file.plans_for_gpu, __ATOMIC_RELAXED));
+         (!*e->arch || plans_for_gpu());
+}
+
+/* Returns true if the entry is for the CPU, and the program has another one for
+ * GPUs, which run the kernel. */
+static bool is_for_other_target(const ScheduleTable *t,
+                                const ScheduleEntry *e) {
+  bool has_gpu = false;
+  for (uint32_t j = 0; j < t->entries.len; j++) {
+    const ScheduleEntry *x = t->entries.at[j];
+    has_gpu |= *x->arch && x->span.file == e->span.file &&
+               x->span.start == e->span.start && x->span.end == e->span.end;
+  }
+  return is_declared_for_cpu(e) && plans_for_gpu() && has_gpu;
 }
 
 /* True if the text has micro=NAME. */
@@ -367,11 +391,13 @@ static void put_unused_micro_kernels(const ScheduleTable *t, Buffer *out) {
 }
 
 void schedule_put_unused(const Graph *g, Buffer *out) {
-  for (uint32_t j = 0; g->schedules && j < g->schedules->entries.len; j++)
-    if (is_unused(g->schedules->entries.at[j]))
-      put_unused(out, g->schedules->entries.at[j]);
-  if (g->schedules)
-    put_unused_micro_kernels(g->schedules, out);
+  const ScheduleTable *t = g->schedules;
+  for (uint32_t j = 0; t && j < t->entries.len; j++)
+    if (is_unused(t->entries.at[j]) &&
+        !is_for_other_target(t, t->entries.at[j]))
+      put_unused(out, t->entries.at[j]);
+  if (t)
+    put_unused_micro_kernels(t, out);
 }
 
 void schedule_file_put_unused(Buffer *out) {

@@ -183,13 +183,12 @@ static void put_parallel_extents(Buffer *out, const PlanStyle *s,
                                  const PlanKernel *k) {
   Buffer text = {0};
   buffer_puts(&text, k->parallel_extents);
-  if (!s->stable && k->info.task_shape && !k->fallback_reason &&
-      k->info.tasks > 1) {
-    const char *shape = k->info.task_shape;
-    buffer_printf(&text, "%sin %lld tasks of %s%s", text.len ? ", " : "",
-                  (long long)k->info.tasks,
+  const char *shape = k->info.task_shape;
+  if (!s->stable && shape && !k->fallback_reason &&
+      (k->info.tasks > 1 || strncmp(shape, "tile for", 8) == 0))
+    buffer_printf(&text, "%sin %lld task%s of %s%s", text.len ? ", " : "",
+                  (long long)k->info.tasks, k->info.tasks == 1 ? "" : "s",
                   strncmp(shape, "tile ", 5) == 0 ? "a " : "", shape);
-  }
   if (text.len)
     put_line(out, s, *k->parallel_extents ? "for each" : "all", text.text);
   buffer_free(&text);

@@ -527,7 +527,8 @@ static bool write_and_commit(OutputFile *out, Replacement *r,
   return ok;
 }
 
-/* NULL, with a fault: no file of this name can have so many tensors. */
+/* The format of the name.  NULL, with a fault: there is none, or its files
+ * cannot have `count` tensors. */
 static const FileFormat *format_for(const char *path, uint32_t count,
                                     Fault *fault) {
   OutputFile out = {.path = path};

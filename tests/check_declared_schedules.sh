@@ -192,6 +192,24 @@ said '`f` computes `x * 2.0` 2 times' two.axn
 printf 'fun f x = x * 2.0\nschedule f = tasks i0\n' >unused.axn
 said 'a schedule was not used: unused.axn:2:13: no compiled kernel stores' \
   plan unused.axn
+# A schedule for the CPU in a plan for a GPU: a message, unless another one is
+# for GPUs; none beside an error.
+echo 'fun f x = map sum (x * 2.0)
+do print (sum (f (iota 40000 |> f32 |> reshape [200, 200])))' >rows.axn
+printf 'schedule f =\n  kernel map sum (x * 2.0)\n    tasks i0; 1:\n' \
+  >cpu.part
+printf '  kernel map sum (x * 2.0) on cuda\n    1: threads i1\n' >gpu.part
+cat rows.axn cpu.part >cpu.axn
+said 'cpu.axn:4:27: it is for the CPU: for GPUs, write `on cuda`' \
+  plan --target cuda:sm_90a cpu.axn
+cat cpu.axn gpu.part >wrong.axn
+"$AXON" plan --target cuda:sm_90a wrong.axn >out 2>&1
+grep -q 'error.E0523' out || fail "$(cat out)"
+grep 'not used' out && fail 'a message beside an error'
+sed 's/threads i1/by rows/' wrong.axn >both.axn
+"$AXON" plan --target cuda:sm_90a both.axn 2>&1 | grep 'error\|not used' &&
+  fail 'a schedule for the CPU beside one for GPUs'
+
 # Other runs may call other functions, or with small sizes.
 "$AXON" unused.axn 2>&1 | grep 'not used' && fail 'a run tells of a schedule'
 printf 'fun f schedule y = schedule + y\ndo print (f 1 2)\n' >name.axn

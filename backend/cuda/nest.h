@@ -123,7 +123,8 @@ bool cuda_match_online(const Kernel *k, const RowNest *rows, uint32_t at,
 
 /* ---- nest_refusal.c ---- */
 
-/* Returns NULL, or the reason for which a block cannot have so many threads. */
+/* Returns NULL, or the reason for which a block cannot have this number of
+ * threads. */
 const char *cuda_threads_refusal(Arena *arena, double threads);
 /* Returns NULL, or the reason for which no loops of a GPU run so. */
 const char *cuda_nest_loops_refusal(const Nest *n);
