@@ -47,14 +47,17 @@ static void take(SpecReader *r, const char *text) {
     r->is_valid = false;
 }
 
-/* The type with this name, or DT_NONE. */
+/* The type with this name, if a micro-kernel can have it; or DT_NONE. */
 static Dtype dtype_named(const char *name, size_t len) {
   static const Dtype types[] = {DT_F32,  DT_F64,     DT_F16,
                                 DT_BF16, DT_F8_E4M3, DT_F8_E5M2};
+  char text[16] = "";
+  if (len < sizeof text)
+    memcpy(text, name, len);
+  Dtype dtype = dtype_by_name(text);
   for (size_t j = 0; j < ARRAY_LEN(types); j++)
-    if (strlen(dtype_info[types[j]].name) == len &&
-        memcmp(dtype_info[types[j]].name, name, len) == 0)
-      return types[j];
+    if (types[j] == dtype)
+      return dtype;
   return DT_NONE;
 }
 

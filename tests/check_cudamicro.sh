@@ -205,9 +205,12 @@ grep -q 'a micro-kernel was not used: plain.axn:3: write' out ||
 grep -q 'a micro-kernel was not used' out && fail 'used, but named'
 # Without a compiler of the host.
 program "$right"$'\n''// other text' >right.axn
-PATH=/nowhere AXON_SIM_CXX='' plan right.axn >out 2>&1 && fail 'no compiler'
-grep -q 'there is no C++ compiler to check it: install g++' out ||
-  fail "no compiler: $(cat out)"
+for setting in PATH=/nowhere AXON_SIM_CXX=/no/compiler AXON_SIM_CXX=false; do
+  (export AXON_SIM_CXX='' "${setting?}" && plan right.axn) >out 2>&1 &&
+    fail "no compiler: $setting"
+  grep -q 'there is no C++ compiler to check it: install g++' out ||
+    fail "no compiler: $setting: $(cat out)"
+done
 
 # The compiler of the host has a limit of time and memory, and says that it
 # reached it.

@@ -127,10 +127,8 @@ static const char *take_loop(RowNest *r, uint32_t at, RowRole role,
     r->chunk = element_step(r, l);
     break;
   case ROLE_ACROSS:
-    r->is_across = true;
-    r->points = (uint32_t)l->count;
-    break;
   case ROLE_POINTS:
+    r->is_across |= role == ROLE_ACROSS;
     r->points = (uint32_t)l->count;
     break;
   case ROLE_SERIAL:

@@ -35,17 +35,25 @@ static bool compiler_works(const char *cxx) {
   return system(command) == 0;
 }
 
+static const char *found_compiler; /* NULL: there is none */
+
 /* The best compiler first. clang does not instrument accesses to local arrays,
  * so that conflicts with wgmma registers are not detected. */
-static const char *compiler(void) {
+static void find_compiler(void) {
   static const char *const names[] = {"g++", "c++", "clang++"};
-  static const char *found;
   const char *named = getenv("AXON_SIM_CXX");
-  if (named && *named)
-    return named;
-  for (size_t j = 0; j < ARRAY_LEN(names) && !found; j++)
-    found = compiler_works(names[j]) ? names[j] : NULL;
-  return found;
+  if (named && *named) {
+    found_compiler = compiler_works(named) ? named : NULL;
+    return;
+  }
+  for (size_t j = 0; j < ARRAY_LEN(names) && !found_compiler; j++)
+    found_compiler = compiler_works(names[j]) ? names[j] : NULL;
+}
+
+static const char *compiler(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, find_compiler);
+  return found_compiler;
 }
 
 bool sim_is_available(void) {
