@@ -49,7 +49,7 @@ CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
          "transpose": "",
          "gemm": "by gemm",
          "micro": "by gemm", "micro_conv": "by gemm", "softmax": "",
-         "strips": "strip=", "blur": "stream", "argmax": "", "gpu": "threads i1", "gpu_rows": "registers",
+         "strips": "strip=", "blur": "stream", "argmax": "", "trimmed": "tasks i0;", "gpu": "threads i1", "gpu_rows": "registers",
          "gpu_terms": "flatten", "gpu_parts": "flatten", "gpu_flat": "flatten",
          "gpu_split": "  2: ",
          "gpu_gradient": "by attention {way=mma"}

@@ -76,6 +76,23 @@ static const char *check_size(const NestCheck *c) {
   return NULL;
 }
 
+/* A trimmed axis begins at a bound, and ends at another one.  A loop of a
+ * number of iterations would begin there, and end behind the axis. */
+static const char *check_trimmed(const NestCheck *c) {
+  const Nest *n = c->nest;
+  uint64_t seen = 0;
+  for (uint32_t j = 0; j < n->loop_count; j++) {
+    const NestLoop *l = &n->loops[j];
+    bool is_whole = !(seen >> l->axis & 1);
+    seen |= (uint64_t)1 << l->axis;
+    if (is_whole && l->count && loop_is_trimmed(n->spec, l->axis))
+      return refuse(c, j,
+                    "runs over the part of its axis that is not masked, whose "
+                    "size is no number: tile it, and use the tile");
+  }
+  return NULL;
+}
+
 /* ---- vectors ---- */
 
 static bool has_locals(const LoopNest *loop) {
@@ -333,6 +350,7 @@ const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at,
   NestCheck c = {k, s, at, n};
   const char *error = check_target(&c);
   error = error ? error : check_size(&c);
+  error = error ? error : check_trimmed(&c);
   error = error ? error : check_interleaved(&c);
   error = error ? error : check_shuffle(&c);
   error = error ? error : check_lanes(&c);
