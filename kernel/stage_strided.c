@@ -44,12 +44,22 @@ static uint32_t contiguous_store_axis(const LoopNest *loop,
   return MAX_KERNEL_AXES;
 }
 
+/* False if the loop also sums along an axis of the output: local values do not
+ * have this axis. */
+static bool is_stored_once(const LoopNest *loop, const LoopOutput *r) {
+  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
+    if (r->global_index->coef[v])
+      return false;
+  return true;
+}
+
 bool loop_store_is_strided(const LoopNest *loop, const LoopOutput *r,
                            uint32_t vector_axis) {
   uint32_t v = r->global_index && r->dtype != DT_I64
                    ? contiguous_store_axis(loop, r)
                    : MAX_KERNEL_AXES;
   return v < MAX_KERNEL_AXES && !affine_has_floor_divs(r->global_index) &&
+         is_stored_once(loop, r) &&
          loop_extent_hint(loop, v) >= MIN_STAGED_STORE_ELEMENTS &&
          extent_proved(loop->graph, EXTENT_LE, 2,
                        r->global_index->coef[vector_axis]);

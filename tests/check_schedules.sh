@@ -57,6 +57,7 @@ grep 'no C code' out && fail 'filter_gradient: a kernel has no code'
 # Windows of many terms, kernels with declared schedules, integers of few bits,
 # folds.  `make check-schedules` checks all programs.
 python3 "$here/tests/schedule_texts.py" ops/filter_gradient ops/schedule_tiles \
+  ops/schedule_rest \
   run/ragged run/recurrences || fail 'other kernels'
 
 # ---- another schedule of each kernel: no vectors ----

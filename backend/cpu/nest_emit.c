@@ -648,7 +648,7 @@ static void write_loop(NestWriter *w, uint32_t depth, const NestState *s) {
     write_vectors(w, depth, s);
   else if (l->run == NEST_UNROLL &&
            (r->is_full || nest_inner(n, depth) == NO_LOOP ||
-            masks_lanes(w, l->axis)))
+            (masks_lanes(w, l->axis) && nest_piece(n, depth) == 1)))
     write_unrolled(w, depth, s);
   else if (nest_inner(n, depth) == NO_LOOP && !flattens)
     write_serial(w, depth, s);
