@@ -11,6 +11,7 @@
  * accumulator.  j is the first index of a vector. */
 #include "backend/cpu/nest_choose.h"
 #include "backend/cpu/nest_writer.h"
+#include "backend/emit/scalar_ops.h"
 #include "support/arena.h"
 #include "tensor/scalar_ops.h"
 
@@ -805,6 +806,17 @@ static void bind_states(NestWriter *w) {
   }
 }
 
+/* Operands that each iteration has as vectors of their type in memory. */
+static void place_loaded(NestWriter *w) {
+  Emitter *e = w->e;
+  for (uint32_t j = 0; j < e->loop->ops.len; j++)
+    if (w->precomputed[j]) {
+      e->ops.varies[j] = true;
+      e->ops.levels[j] = e->levels.vector;
+      w->precomputed[j] = emit_loaded(e, j, w->precomputed[j]);
+    }
+}
+
 static void begin_body(NestWriter *w) {
   Emitter *e = w->e;
   const Nest *n = w->nest;
@@ -837,12 +849,8 @@ static void begin_body(NestWriter *w) {
   e->ops.precomputed = w->precomputed;
   e->may_search = emit_can_search(e);
   emit_place_ops(e);
-  bool is_loaded = has_stream || w->shuffled != NO_LOOP;
-  for (uint32_t j = 0; is_loaded && j < spec->ops.len; j++)
-    if (w->precomputed[j]) {
-      e->ops.varies[j] = true;
-      e->ops.levels[j] = e->levels.vector;
-    }
+  if (has_stream || w->shuffled != NO_LOOP)
+    place_loaded(w);
   emit_demanded_ops(e);
   e->may_search = false;
   e->ops.precomputed = NULL;

@@ -92,11 +92,14 @@ const char *emit_store_value(Emitter *e, uint32_t op_index, Dtype t) {
                                   : emit_vector(e, op_index, emit_class(e, t));
 }
 
-/* A vector from memory. */
-void emit_define_loaded(Emitter *e, uint32_t op_index, const char *value) {
+const char *emit_loaded(Emitter *e, uint32_t op_index, const char *value) {
   bool narrow = e->ops.classes[op_index] == 'i' &&
                 e->loop->ops.at[op_index].dtype == DT_I64;
-  emit_define(e, op_index, narrow ? format(e, "narrow(%s)", value) : value);
+  return narrow ? format(e, "narrow(%s)", value) : value;
+}
+
+void emit_define_loaded(Emitter *e, uint32_t op_index, const char *value) {
+  emit_define(e, op_index, emit_loaded(e, op_index, value));
 }
 
 /* ---- checks of indices and divisors ---- */

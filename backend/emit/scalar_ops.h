@@ -34,6 +34,8 @@ void emit_local_load_op(Emitter *e, uint32_t op_index, const KernelOp *s);
 /* An operand of a vector operation, which may stay a scalar. */
 const char *emit_operand(Emitter *e, uint32_t op_index, char class,
                          bool is_vector);
+/* A vector of the operation's type in memory, with lanes of its class. */
+const char *emit_loaded(Emitter *e, uint32_t op_index, const char *value);
 /* Defines the operation's name; emit_define_loaded: for a vector from
  * memory. */
 void emit_define(Emitter *e, uint32_t op_index, const char *value);
