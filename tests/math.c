@@ -4,6 +4,7 @@
  * and has included the prelude. */
 #include "math_errors.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 static double error_d(double got, long double wanted) {
@@ -123,6 +124,32 @@ static void doubles(const char *name, vd (*f)(vd),
     }
   }
   report(name, worst, most, at, 0);
+}
+
+/* Any pair, equal ones up to some bits, and such of near exponents. */
+static void double_pairs(const char *name, vd (*f)(vd, vd),
+                         long double (*wanted)(long double, long double),
+                         double most) {
+  double worst = -1, at_x = 0, at_y = 0;
+  uint64_t count = (uint64_t)1e9 / STEP + 300000;
+  for (uint64_t i = 0; i < count; i += W) {
+    vd x = {0}, y = {0};
+    for (int l = 0; l < W; l++) {
+      uint64_t n = i + (uint64_t)l;
+      bool is_special = n < SPECIALS * SPECIALS;
+      x[l] = is_special ? special[n % SPECIALS] : pick_double(n);
+      y[l] = is_special ? special[n / SPECIALS] : pick_double(n / 3);
+      if (!is_special && n % 2)
+        y[l] = x[l] * (2 + (double)(int64_t)next_bits() * 0x1p-63);
+    }
+    vd r = f(x, y);
+    for (int l = 0; l < W; l++) {
+      double e = error_d(r[l], wanted(x[l], y[l]));
+      if (e > worst)
+        worst = e, at_x = x[l], at_y = y[l];
+    }
+  }
+  report(name, worst, most, at_x, at_y);
 }
 
 /* Powers of doubles: of special values, of any bits, of what is near 1, and
@@ -388,35 +415,39 @@ static void random_numbers(void) {
   static vd name##_one_d(vd x) { \
     return name##_d(x);          \
   }
+#define TWO_D(name)                    \
+  static vd name##_two_d(vd x, vd y) { \
+    return name##_d(x, y);             \
+  }
 #define RUN_F(name)     \
   if (is_wanted(#name)) \
     floats(#name, name##_one, name, 2);
-#define RUN_NEAR(name)  \
-  if (is_wanted(#name)) \
-    floats(#name, name##_one, name, 0.51);
-#define RUN_TWO(name)   \
-  if (is_wanted(#name)) \
-    pairs(#name, name##_two, name, 0.51);
+#define RUN_TWO(name, most) \
+  if (is_wanted(#name))     \
+    pairs(#name, name##_two, name, most);
 #define RUN_D(name)          \
   if (is_wanted(#name "_d")) \
     doubles(#name "_d", name##_one_d, name##l, 2);
+#define RUN_TWO_D(name)      \
+  if (is_wanted(#name "_d")) \
+    double_pairs(#name "_d", name##_two_d, name##l, 2);
 // clang-format off
 #define OF_F(F) \
   F(exp) F(expm1) F(log) F(log2) F(log1p) F(tan) F(asin) F(acos) F(atan) \
   F(sinh) F(cosh) F(tanh) F(erf) F(sin) F(cos) F(sqrt) F(floor) F(ceil) \
-  F(nearbyint) F(trunc)
-#define NEAR_F(F) F(asinh) F(acosh) F(atanh) F(log10) F(cbrt)
+  F(nearbyint) F(trunc) F(asinh) F(acosh) F(atanh) F(log10) F(cbrt)
 #define OF_D(F) \
   F(exp) F(expm1) F(log) F(log1p) F(tanh) F(erf) F(sin) F(cos) F(tan) \
   F(sinh) F(cosh) F(asin) F(acos) F(atan) F(asinh) F(acosh) F(atanh) \
   F(log2) F(log10) F(cbrt) F(sqrt) F(floor) F(ceil) F(nearbyint) F(trunc)
 // clang-format on
 OF_F(ONE_F)
-NEAR_F(ONE_F)
 TWO_F(pow)
 TWO_F(atan2)
 TWO_F(hypot)
 OF_D(ONE_D)
+TWO_D(atan2)
+TWO_D(hypot)
 
 static const char *only; /* NULL: all */
 static int is_wanted(const char *name) {
@@ -434,16 +465,17 @@ int main(void) {
   random_numbers();
 #endif
   OF_F(RUN_F)
-  NEAR_F(RUN_NEAR)
-  RUN_TWO(pow)
+  RUN_TWO(pow, 0.51)
   if (is_wanted("pow_d"))
     double_powers();
   if (is_wanted("pow_by"))
     even_powers();
   if (is_wanted("mod"))
     remainders();
-  RUN_TWO(atan2)
-  RUN_TWO(hypot)
+  RUN_TWO(atan2, 2)
+  RUN_TWO(hypot, 0.51)
   OF_D(RUN_D)
+  RUN_TWO_D(atan2)
+  RUN_TWO_D(hypot)
   return failed;
 }
