@@ -835,7 +835,7 @@ static void begin_body(NestWriter *w) {
   if (w->shuffled != NO_LOOP)
     nest_begin_shuffle(w);
   e->ops.precomputed = w->precomputed;
-  e->may_search = emit_can_search(e);
+  e->may_search = nest_has_search_form(w) && emit_can_search(e);
   emit_place_ops(e);
   bool is_loaded = has_stream || w->shuffled != NO_LOOP;
   for (uint32_t j = 0; is_loaded && j < spec->ops.len; j++)
