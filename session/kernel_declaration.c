@@ -90,16 +90,18 @@ static Dtype take_dtype(SpecReader *r) {
   return dtype;
 }
 
-/* Reads `c` or `cuda`. */
+/* Reads `c` or `cuda`, the rest of the line. */
 static bool take_language(SpecReader *r) {
   const char *name;
   size_t len = take_name(r, &name);
   bool is_cuda = len == 4 && memcmp(name, "cuda", 4) == 0;
   r->is_valid &= is_cuda || (len == 1 && *name == 'c');
+  char next = r->at[strspn(r->at, " \t\r")];
+  r->is_valid &= next == 0 || next == '\n';
   return is_cuda;
 }
 
-/* Reads TYPE[M, k] @ TYPE[k, N] = c. */
+/* Reads TYPE[M, k] @ TYPE[k, N] =. */
 static bool read_spec(SpecReader *r, MicroKernel *m) {
   const char *left, *right;
   m->dtype = take_dtype(r);
@@ -116,7 +118,6 @@ static bool read_spec(SpecReader *r, MicroKernel *m) {
   m->columns = take_number(r);
   take(r, "]");
   take(r, "=");
-  m->is_cuda = take_language(r);
   return r->is_valid && other == m->dtype;
 }
 
@@ -192,6 +193,10 @@ bool kernel_declaration_read(Session *s, const Dec *dec) {
                 "write TYPE[M, k] @ TYPE[k, N] = c, such as "
                 "f32[6, k] @ f32[k, 16] = c; the types are f32 or f64; with "
                 "`= cuda`, also f16, bf16, f8_e4m3 or f8_e5m2");
+  m->is_cuda = take_language(&r);
+  if (!r.is_valid)
+    return fail(s, spec, "a micro-kernel is C or CUDA",
+                "end this line with `= c` or `= cuda`");
   const Source *source = sources_get(&s->sources, dec->span.file);
   uint32_t column, at = dec->text_span.start + (uint32_t)(r.at - dec->text);
   m->name = dec->name->text;

@@ -184,6 +184,10 @@ said 'this is not what a micro-kernel computes' \
   'kernel f : i32[6, k] @ i32[k, 16] = c'
 said 'this is not what a micro-kernel computes' \
   'kernel f : f32[n, k] @ f32[k, 16] = c'
+for language in opencl 'c++' C '"c"' '"'; do
+  said 'a micro-kernel is C or CUDA' \
+    "kernel f : f32[6, k] @ f32[k, 16] = $language"
+done
 said 'this tile is too large' 'kernel f : f32[6, k] @ f32[k, 1024] = c'
 said 'this tile is too large' 'kernel f : f32[0, k] @ f32[k, 16] = c'
 said 'a micro-kernel is a function in C' \

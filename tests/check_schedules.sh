@@ -75,6 +75,19 @@ sys.exit(len(a) != len(b) or
 END
 [ -s errors ] && fail "errors: $(cat errors)"
 
+# ---- argmax of a row has the steps of its schedule ----
+cat >best.axn <<'END'
+val x = force (for i < 70, j < 1300 => f32 (i * j % 701))
+do print (map argmax x)
+END
+"$AXON" plan --schedule best.axn >best.axs
+code best.axn | grep -q first_more_f32 || fail 'argmax does not search its row'
+sed '/parts/s/; tile i1.1 .*//' best.axs >lanes.axs
+code best.axn --schedules lanes.axs | grep first_more_f32 &&
+  fail 'argmax without parts searches its row'
+cmp <("$AXON" best.axn) <("$AXON" --schedules lanes.axs best.axn 2>&1) ||
+  fail 'argmax without parts has other results'
+
 # ---- refusals ----
 cp "$here/tests/schedules/refused.axn" b.axn
 kernel=$("$AXON" plan --schedule b.axn | grep -om1 '^kernel .*')

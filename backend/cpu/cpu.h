@@ -104,9 +104,10 @@ typedef struct CpuKernel {
 uint32_t cpu_vector_bytes(void);
 
 /* The set of inputs whose memory the output of the kernel may reuse.  Each
- * element is read before the same element is stored, and nothing fails in
- * between. */
-uint64_t kernel_inplace_inputs(const Kernel *k, const LoopOutput *output);
+ * element is read before the same element is stored, not again later, and
+ * nothing fails in between. */
+uint64_t kernel_inplace_inputs(const Kernel *k, const Schedule *s,
+                               const LoopOutput *output);
 
 /* Chooses the schedule.  May permute the parallel axes of the kernel. */
 /* may_use_bytes: lanes may have 8 bits. */

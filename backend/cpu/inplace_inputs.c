@@ -1,6 +1,7 @@
 /* Finds the inputs whose memory an output of a kernel may reuse.  A map loads
  * all its operands before it stores its outputs. */
 #include "backend/cpu/cpu.h"
+#include "kernel/nest.h"
 
 static bool can_fail(const KernelOp *s) {
   return (s->kind == KOP_LOAD && s->checked_index_count > 0) ||
@@ -29,10 +30,21 @@ static bool reads_only_own_element(const LoopNest *loop, uint32_t input,
   return true;
 }
 
-uint64_t kernel_inplace_inputs(const Kernel *k, const LoopOutput *output) {
+/* Returns true if tiles of a map overlap: an element is computed again after it
+ * is stored. */
+static bool computes_twice(const Nest *n) {
+  for (uint32_t j = 0; n && j < n->loop_count; j++)
+    if (n->loops[j].tail == TAIL_SHIFT)
+      return true;
+  return false;
+}
+
+uint64_t kernel_inplace_inputs(const Kernel *k, const Schedule *s,
+                               const LoopOutput *output) {
   const LoopNest *loop = k->loops.at[0];
   uint64_t inplace = 0;
-  if (!is_infallible_map(k) || !output->global_index)
+  if (!is_infallible_map(k) || computes_twice(s->nests[0]) ||
+      !output->global_index)
     return 0;
   for (uint32_t j = 0; j < k->inputs.len && j < 64; j++) {
     const Node *x = k->inputs.at[j];

@@ -59,8 +59,9 @@ static void compile_kernel(const FusionGroup *c, CompiledKernel *p) {
   for (uint32_t j = 0; j < p->output_count; j++) {
     const LoopOutput *output = e.code.call.outputs.at[j];
     p->output_nodes[j] = fusion_group_node_index(c, output->node);
-    p->inplace_inputs[j] =
-        e.code.call.scratch_bytes == 0 ? kernel_inplace_inputs(k, output) : 0;
+    p->inplace_inputs[j] = e.code.call.scratch_bytes == 0
+                               ? kernel_inplace_inputs(k, &s, output)
+                               : 0;
   }
   p->checks = e.code.call.checks.len > 0;
   p->splits_reduction = s.reduction_chunk > 0;

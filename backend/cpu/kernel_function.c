@@ -383,7 +383,8 @@ static void emit_pointers(Emitter *e, Buffer *out) {
   const Call *call = &kernel->code.call;
   bool no_aliasing = true;
   for (uint32_t j = 0; j < call->outputs.len; j++)
-    no_aliasing &= !kernel_inplace_inputs(e->kernel, call->outputs.at[j]);
+    no_aliasing &= !kernel_inplace_inputs(e->kernel, e->cpu->schedule,
+                                          call->outputs.at[j]);
   for (uint32_t j = 0; j < call->outputs.len; j++)
     buffer_printf(out, "%s *%s const o%u = p[%u];\n",
                   memory_type(e->cpu->schedule->reduction_chunk

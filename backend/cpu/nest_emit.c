@@ -847,7 +847,7 @@ static void begin_body(NestWriter *w) {
   if (w->shuffled != NO_LOOP)
     nest_begin_shuffle(w);
   e->ops.precomputed = w->precomputed;
-  e->may_search = emit_can_search(e);
+  e->may_search = nest_has_search_form(w) && emit_can_search(e);
   emit_place_ops(e);
   if (has_stream || w->shuffled != NO_LOOP)
     place_loaded(w);

@@ -104,11 +104,19 @@ void nest_declare_sums(NestWriter *w) {
 
 /* ---- terms ---- */
 
+bool nest_has_search_form(const NestWriter *w) {
+  uint32_t lanes = nest_lanes(w->nest);
+  uint32_t v = lanes == NO_LOOP ? NO_AXIS : w->nest->loops[lanes].axis;
+  return v != NO_AXIS && w->part_count == INTERLEAVE_COUNT &&
+         nest_find(w->nest, v, 2) != NO_LOOP &&
+         nest_find(w->nest, v, 3) == NO_LOOP;
+}
+
 void nest_set_searched(NestWriter *w) {
   const Emitter *e = w->e;
-  if (w->sums_depth < w->nest->loop_count && w->count == 1 &&
-      w->row_count == 1 && is_horizontal(w) && !w->precomputed &&
-      w->clamped == NO_LOOP && w->shuffled == NO_LOOP &&
+  if (nest_has_search_form(w) && w->sums_depth < w->nest->loop_count &&
+      w->count == 1 && w->row_count == 1 && is_horizontal(w) &&
+      !w->precomputed && w->clamped == NO_LOOP && w->shuffled == NO_LOOP &&
       w->nest->stream.row_axis == NO_LOOP && !e->transpose.loads.len &&
       !loop_has_states(e->loop))
     w->searched = emit_arg_search_row(w->e, &w->outputs[0]);

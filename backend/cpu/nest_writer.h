@@ -177,6 +177,9 @@ void nest_declare_sums(NestWriter *w);
 void nest_flush_run(NestWriter *w);
 /* Joins the parts of each sum, unless runs did. */
 void nest_join_parts(NestWriter *w);
+/* Returns true if the lanes and the parts of the terms are those of the
+ * functions that search a row for argmax and argmin (arg_reduction.c). */
+bool nest_has_search_form(const NestWriter *w);
 /* Sets `searched`, after the operations are placed. */
 void nest_set_searched(NestWriter *w);
 /* The code that adds a vector of terms, and the code that stores the sum. */

@@ -23,9 +23,9 @@ bool schedule_make(const FusionGroup *c, Kernel *k, uint32_t bytes,
                    bool may_use_bytes, Schedule *s) {
   ScheduleEntry *e =
       schedule_is_given(c, bytes) ? schedule_find(c, NULL) : NULL;
-  const char *text = e ? e->text : schedule_source ? schedule_source(k) : NULL;
   uint32_t at;
   kernel_pack_bytes(k);
+  const char *text = e ? e->text : schedule_source ? schedule_source(k) : NULL;
   if (!text) {
     schedule_choose(k, bytes, may_use_bytes, s);
     return true;

@@ -196,9 +196,9 @@ static const char *random_step(RandomSchedule *r, const Nest *n) {
   switch (below(r, 10)) {
   case 0:
   case 1:
-    buffer_printf(&out, "tile %s %u%s %s", one, 1 + below(r, 9),
-                  below(r, 4) ? "" : " argument",
-                  tails[below(r, ARRAY_LEN(tails))]);
+    buffer_printf(
+        &out, "tile %s %u%s %s", one, 1 + below(r, below(r, 4) ? 9 : 130),
+        below(r, 4) ? "" : " argument", tails[below(r, ARRAY_LEN(tails))]);
     break;
   case 2:
     add_lanes(r, &out, n, at);
@@ -287,6 +287,49 @@ static const char *random_gemm(RandomSchedule *r) {
   return out.text;
 }
 
+/* Random steps of a nest that packs an operand: of loops i0 to i2. */
+static const char *random_pack_step(RandomSchedule *r) {
+  uint32_t axis = below(r, 3), other = (axis + 1 + below(r, 2)) % 3;
+  uint32_t width = r->made.width;
+  switch (below(r, 6)) {
+  case 0:
+    return arena_printf(r->arena, "order i%u, i%u", axis, other);
+  case 1:
+    return arena_printf(r->arena, "tile i%u %u%s", axis, 1 + below(r, 9),
+                        below(r, 2) ? "" : " peel");
+  case 2:
+    return arena_printf(r->arena, "order i%u, i%u; tile i%u %u peel; lanes i%u",
+                        other, axis, axis, width, axis);
+  case 3:
+    return arena_printf(r->arena,
+                        "tile i%u %u; tile i%u %u; "
+                        "order i%u.1, i%u.1, i%u, i%u; unroll i%u; lanes i%u; "
+                        "transpose i%u",
+                        axis, width, other, width, axis, other, axis, other,
+                        axis, other, axis);
+  case 4:
+    return arena_printf(r->arena, "unroll i%u", axis);
+  default:
+    return arena_printf(r->arena, "tile i%u %u; unroll i%u", axis,
+                        1 + below(r, 6), axis);
+  }
+}
+
+/* Adds such a nest to the schedule of a matmul, unless it is refused. */
+static void add_pack(RandomSchedule *r, uint32_t loop, const char *side) {
+  const char *before = r->steps[loop], *steps = "";
+  for (uint32_t i = 0; i < STEPS; i++) {
+    const char *more = arena_printf(r->arena, "%s%s%s", steps,
+                                    *steps ? "; " : "", random_pack_step(r));
+    r->steps[loop] =
+        arena_printf(r->arena, "%s\n  pack %s {%s}", before, side, more);
+    steps = is_refused(r) ? steps : more;
+  }
+  r->steps[loop] =
+      *steps ? arena_printf(r->arena, "%s\n  pack %s {%s}", before, side, steps)
+             : before;
+}
+
 /* Schedules of a kernel with matmuls; NULL: it has none. */
 static const char *random_gemms(RandomSchedule *r) {
   bool found = false;
@@ -303,8 +346,22 @@ static const char *random_gemms(RandomSchedule *r) {
     }
     if (refused)
       r->steps[j] = NULL;
+    for (uint32_t i = 0; i < 2 && !refused; i++)
+      if (below(r, 2))
+        add_pack(r, j, i ? "right" : "left");
   }
   return found ? whole_text(r) : NULL;
+}
+
+/* The first steps of a loop nest, perhaps with runs of a long sum; NULL: it
+ * keeps those that Axon chooses. */
+static const char *first_steps(RandomSchedule *r, uint32_t loop) {
+  const LoopNest *of = r->kernel->loops.at[loop];
+  r->steps[loop] = "";
+  for (uint32_t v = of->axis_count; is_refused(r) && v > of->spatial_axes; v--)
+    r->steps[loop] = arena_printf(r->arena, "tile i%u %u; run i%u.1", v - 1,
+                                  2 + below(r, 127), v - 1);
+  return is_refused(r) ? NULL : r->steps[loop];
 }
 
 /* A schedule that is not refused, and that depends on the kernel only; NULL:
@@ -328,9 +385,7 @@ static const char *random_schedule(const Kernel *k) {
   if (refused)
     return NULL;
   for (uint32_t j = 0; j < k->loops.len; j++) {
-    r.steps[j] = "";
-    if (is_refused(&r)) /* such as a sum that needs a run */
-      r.steps[j] = NULL;
+    r.steps[j] = first_steps(&r, j);
     if (r.steps[j] && r.made.nests[j] && below(&r, 2))
       try_interleave(&r, j);
     if (r.steps[j] && !*r.steps[j] && r.made.nests[j] && below(&r, 4))
