@@ -32,10 +32,13 @@ static Dtype accumulator_dtype(const Emitter *e, const Accumulator *f) {
                         : DT_I32;
 }
 
+/* Parts of an axis store the same output. */
 uint32_t emit_output_number(Emitter *e, LoopOutput *r) {
-  for (uint32_t j = 0; j < e->emitted->call.outputs.len; j++)
-    if (e->emitted->call.outputs.at[j] == r)
+  for (uint32_t j = 0; j < e->emitted->call.outputs.len; j++) {
+    const LoopOutput *x = e->emitted->call.outputs.at[j];
+    if (x == r || (e->cpu->part && x->node == r->node))
       return j;
+  }
   VEC_PUSH(e->arena, e->emitted->call.outputs, r);
   return e->emitted->call.outputs.len - 1;
 }

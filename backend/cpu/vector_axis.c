@@ -2,6 +2,7 @@
 #include "backend/cpu/vector_axis.h"
 
 #include "backend/cpu/nest_choose.h"
+#include "backend/cpu/nest_parts.h"
 #include "kernel/trim_no_ops.h"
 #include "machine/limits/cpu.h"
 
@@ -88,13 +89,17 @@ static bool op_fits_bytes(const KernelOp *s, uint32_t v) {
   return false;
 }
 
-static bool loop_fits_bytes(const LoopNest *loop, uint32_t v, uint32_t width) {
-  if (v == NO_AXIS || loop->staging || loop->floor_div_count ||
-      loop_extent_hint(loop, v) < width)
-    return false;
-  for (uint32_t j = 0; j < loop->ops.len; j++)
-    if (!op_fits_bytes(&loop->ops.at[j], v))
-      return false;
+static bool depends_on_quotients(const LoopNest *loop) {
+  bool depends = false;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const AffineExpr *q = kernel_op_affine(&loop->ops.at[j]);
+    depends |= q && affine_has_floor_divs(q);
+  }
+  return depends;
+}
+
+/* Returns true if all outputs are contiguous bytes. */
+static bool stores_bytes(const LoopNest *loop, uint32_t v) {
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
     const LoopOutput *r = &loop->outputs.at[j];
     bool is_stored = v < loop->spatial_axes;
@@ -106,12 +111,40 @@ static bool loop_fits_bytes(const LoopNest *loop, uint32_t v, uint32_t width) {
   return true;
 }
 
+static bool loop_fits_bytes(const LoopNest *loop, uint32_t v, uint32_t width) {
+  if (v == NO_AXIS || loop->staging || depends_on_quotients(loop) ||
+      loop_extent_hint(loop, v) < width)
+    return false;
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (!op_fits_bytes(&loop->ops.at[j], v))
+      return false;
+  return stores_bytes(loop, v);
+}
+
+bool vector_axis_needs_parts(const Schedule *s, const LoopNest *loop,
+                             uint32_t v) {
+  return schedule_has_byte_lanes(s) && !loop_fits_bytes(loop, v, s->width);
+}
+
+/* Returns true if the operations fit in each part of the axis. */
+static bool parts_fit_bytes(const Kernel *k, const LoopNest *loop, uint32_t v,
+                            uint32_t width) {
+  LoopPart parts[MAX_LOOP_PARTS];
+  uint32_t count =
+      stores_bytes(loop, v) ? vector_axis_parts(k, loop, v, width, parts) : 0;
+  for (uint32_t j = 0; j < count; j++)
+    if (!loop_fits_bytes(parts[j].loop, v, width))
+      return false;
+  return count > 0;
+}
+
 bool vector_axis_fits_bytes(const Kernel *k, const Schedule *s,
                             uint32_t width) {
   if (s->gemm_tilings || s->small_product || s->transpose || s->strip_length)
     return false;
   for (uint32_t j = 0; j < k->loops.len; j++)
-    if (!loop_fits_bytes(k->loops.at[j], s->vector_axes[j], width))
+    if (!loop_fits_bytes(k->loops.at[j], s->vector_axes[j], width) &&
+        !parts_fit_bytes(k, k->loops.at[j], s->vector_axes[j], width))
       return false;
   return true;
 }
