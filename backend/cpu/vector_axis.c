@@ -66,7 +66,24 @@ static const bool computes_bytes[PRIM_COUNT] = {
     [PRIM_BIT_OR] = true,  [PRIM_BIT_XOR] = true, [PRIM_BIT_NOT] = true,
     [PRIM_SELECT] = true};
 
-static bool op_fits_bytes(const KernelOp *s, uint32_t v) {
+bool loop_op_is_byte_term(const LoopNest *loop, uint32_t at) {
+  const KernelOp *s = &loop->ops.at[at];
+  bool is_term = s->kind == KOP_CONVERT &&
+                 is_byte(loop->ops.at[s->args[0]].dtype) &&
+                 (s->dtype == DT_I64 || s->dtype == DT_I32);
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    for (uint32_t a = 0; a < loop->ops.at[j].arg_count; a++)
+      is_term &= loop->ops.at[j].args[a] != at;
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    is_term &= loop->outputs.at[j].value_op != at ||
+               reduce_info[loop->outputs.at[j].reduce].combine == PRIM_ADD;
+  return is_term;
+}
+
+static bool op_fits_bytes(const LoopNest *loop, uint32_t at, uint32_t v) {
+  const KernelOp *s = &loop->ops.at[at];
+  if (v >= loop->spatial_axes && loop_op_is_byte_term(loop, at))
+    return true;
   if (!is_byte(s->dtype))
     return false;
   switch (s->kind) {
@@ -98,12 +115,13 @@ static bool depends_on_quotients(const LoopNest *loop) {
   return depends;
 }
 
-/* Returns true if all outputs are contiguous bytes. */
+/* Returns true if all outputs are contiguous bytes, or sums of bytes. */
 static bool stores_bytes(const LoopNest *loop, uint32_t v) {
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
     const LoopOutput *r = &loop->outputs.at[j];
     bool is_stored = v < loop->spatial_axes;
-    if (!is_byte(r->dtype) || r->local_index || !r->global_index ||
+    bool is_sum = !is_stored && loop_op_is_byte_term(loop, r->value_op);
+    if ((!is_byte(r->dtype) && !is_sum) || r->local_index || !r->global_index ||
         prim_is_arg_reduction(r->reduce) ||
         (is_stored && r->global_index->coef[v] != 1))
       return false;
@@ -116,7 +134,7 @@ static bool loop_fits_bytes(const LoopNest *loop, uint32_t v, uint32_t width) {
       loop_extent_hint(loop, v) < width)
     return false;
   for (uint32_t j = 0; j < loop->ops.len; j++)
-    if (!op_fits_bytes(&loop->ops.at[j], v))
+    if (!op_fits_bytes(loop, j, v))
       return false;
   return stores_bytes(loop, v);
 }
