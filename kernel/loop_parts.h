@@ -17,4 +17,10 @@ typedef struct LoopPart {
 uint32_t loop_parts(Arena *arena, const LoopNest *loop, uint32_t axis,
                     LoopPart *parts);
 
+/* ---- collapse_rows.c ---- */
+
+/* The same loop with its last two axes collapsed, of which only conditions and
+ * quotients tell the first one.  NULL: they cannot be collapsed. */
+LoopNest *loop_collapse_rows(Arena *arena, const LoopNest *loop);
+
 #endif

@@ -15,6 +15,17 @@ uint32_t vector_axis_parts(const Kernel *k, const LoopNest *loop, uint32_t v,
   return vectors >= MIN_PART_VECTORS * (int64_t)count ? count : 0;
 }
 
+void kernel_collapse_rows(Kernel *k, uint32_t vector_bytes) {
+  LoopPart parts[MAX_LOOP_PARTS];
+  LoopNest *loop = k->loops.len == 1 ? k->loops.at[0] : NULL;
+  while (
+      loop && (loop = loop_collapse_rows(k->arena, loop)) &&
+      vector_axis_parts(k, loop, loop->axis_count - 1, vector_bytes, parts)) {
+    k->loops.at[0] = loop;
+    k->parallel_axes--;
+  }
+}
+
 /* Returns true if the loops over the vector axis are full vectors, then the
  * rest. */
 static bool has_plain_vectors(const Nest *n, uint32_t lanes) {
