@@ -256,6 +256,18 @@ said 'exp (x.[i, j] - m.[i])' \
 said 'a schedule was not used: declared.axn:11:7' plan declared.axn -e '1 + 1'
 said 'the value of its expression is not computed' plan declared.axn -e '1 + 1'
 
+# ---- conditions that are known in parts of an axis ----
+cat >parts.axn <<'END'
+val a = for i < 5000 => u8 (i * i % 251)
+do print (concat ~axis:0 (a, a, a))
+END
+said 'from 10000 to 15000' plan --stage lowered parts.axn
+"$AXON" plan --schedule parts.axn | sed -n '/concat/,$p' >parts.axs
+if grep -Eq 'width (32|64)' parts.axs; then # lanes of 8 bits
+  sed -i 's/ peel//' parts.axs
+  said 'cannot be lanes of 8 bits' plan --schedules parts.axs parts.axn
+fi
+
 # ---- GPUs ----
 cat >gpu.axn <<'END'
 val x = bf16 (normal (key 1) [512, 256] : f32[512, 256])

@@ -22,6 +22,7 @@ typedef struct CpuEmitter {
       pack_functions;   /* functions that pack operands for the prepack cache */
   bool has_nontemporal; /* some outputs use non-temporal stores */
   uint32_t jammed_rows; /* iterations that are jammed; 0: none */
+  const struct LoopPart *part; /* of the vector axis; NULL: all of it */
 } CpuEmitter;
 
 /* ---- dialect.c ---- */

@@ -1,5 +1,6 @@
 /* The loop nests of a kernel as C, each as its schedule says. */
 #include "backend/cpu/nest_choose.h"
+#include "backend/cpu/nest_parts.h"
 #include "backend/cpu/nest_writer.h"
 
 void emit_open_axis(Buffer *out, uint32_t axis, const char *begin,
@@ -34,7 +35,12 @@ void emit_loop_nest(Emitter *e, Buffer *out, uint32_t at) {
     buffer_puts(out, " */\n");
   }
   e->cpu->jammed_rows = nest_jammed_rows(n);
-  emit_nest(e, out, at, n, e->cpu->epilogue[at]);
+  LoopPart parts[MAX_LOOP_PARTS];
+  uint32_t count = nest_parts(e->kernel, e->cpu->schedule, n, parts);
+  if (count)
+    emit_nest_parts(e, out, at, n, parts, count);
+  else
+    emit_nest(e, out, at, n, e->cpu->epilogue[at]);
   if (e->cpu->jammed_rows)
     unroll_and_jam_bind_locals(e, out, false);
   e->cpu->jammed_rows = 0;

@@ -2,6 +2,8 @@
  * of each axis in a task. */
 #include "backend/cpu/loop_writer.h"
 
+#include "backend/cpu/vector_axis.h"
+
 #define format emit_format
 
 /* ---- reductions ---- */
@@ -32,10 +34,13 @@ static Dtype accumulator_dtype(const Emitter *e, const Accumulator *f) {
                         : DT_I32;
 }
 
+/* Parts of an axis store the same output. */
 uint32_t emit_output_number(Emitter *e, LoopOutput *r) {
-  for (uint32_t j = 0; j < e->emitted->call.outputs.len; j++)
-    if (e->emitted->call.outputs.at[j] == r)
+  for (uint32_t j = 0; j < e->emitted->call.outputs.len; j++) {
+    const LoopOutput *x = e->emitted->call.outputs.at[j];
+    if (x == r || (e->cpu->part && x->node == r->node))
       return j;
+  }
   VEC_PUSH(e->arena, e->emitted->call.outputs, r);
   return e->emitted->call.outputs.len - 1;
 }
@@ -74,6 +79,10 @@ Accumulator accumulator_new(Emitter *e, uint32_t at) {
   Dtype t = e->loop->ops.at[r->value_op].dtype;
   Accumulator f = {.output = r, .op = r->reduce, .class = emit_class(e, t)};
   f.id = e->next_id++;
+  f.sums_bytes =
+      e->has_byte_lanes && loop_op_is_byte_term(e->loop, r->value_op);
+  if (f.sums_bytes)
+    f.class = 's';
   f.widens_to_f64 =
       reduce_info[r->reduce].accumulator == ACCUMULATOR_RUNS && f.class == 'f';
   f.tracks_nan = tracks_nan(e, &f);
@@ -111,7 +120,8 @@ const char *accumulator_arg_function(Emitter *e, const Accumulator *f) {
 /* Adds one vector to an accumulator. */
 void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
                      const char *at, bool masked) {
-  const char *x = emit_vector(e, f->output->value_op, f->class);
+  char class = f->sums_bytes ? e->ops.classes[f->output->value_op] : f->class;
+  const char *x = emit_vector(e, f->output->value_op, class);
   const char *acc = format(e, "acc%u%s", f->id, at);
   const KernelOp *s = &e->loop->ops.at[f->output->value_op];
   if (s->kind == KOP_DOT_BYTES && !masked) {
@@ -127,8 +137,10 @@ void emit_accumulate(Emitter *e, Buffer *out, const Accumulator *f,
     return;
   }
   if (masked)
-    x = format(e, "sel_%c(LIVE, %s, splat_%c(%s))", f->class, x, f->class,
+    x = format(e, "sel_%c(LIVE, %s, splat_%c(%s))", class, x, class,
                f->identity);
+  if (f->sums_bytes)
+    x = format(e, "sums_%c(%s)", class, x);
   const char *accumulated =
       f->tracks_nan ? format(e, "%s_f(%s, x, &seen%u%s)",
                              accumulator_order(f)->accumulate, acc, f->id, at)

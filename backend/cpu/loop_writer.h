@@ -15,6 +15,7 @@ typedef struct Accumulator { /* how an output is accumulated and stored */
   uint32_t id; /* the accumulator is acc%u */
   PrimId op;
   char class;           /* class of the accumulator */
+  bool sums_bytes;      /* its lanes, of class s, each add eight lanes */
   const char *position; /* argmax and argmin: index of the first lane, as a
                            vector; otherwise NULL */
   bool widens_to_f64;   /* the sum continues in f64 after each run */

@@ -10,6 +10,7 @@
  * of loop %u; and n%u, the number of the iteration of loop %u, which selects an
  * accumulator.  j is the first index of a vector. */
 #include "backend/cpu/nest_choose.h"
+#include "backend/cpu/nest_parts.h"
 #include "backend/cpu/nest_writer.h"
 #include "backend/emit/scalar_ops.h"
 #include "support/arena.h"
@@ -54,7 +55,8 @@ static bool constant_extents(const NestWriter *w, uint32_t axis,
   for (uint32_t j = 0; j < n->loop_count; j++)
     if (n->loops[j].axis == axis && n->loops[j].run == NEST_TASK)
       *task_extent = n->loops[j].step;
-  return !w->copy && extent_is_static(n->spec->graph, *extent) &&
+  return !w->copy && !w->e->cpu->part &&
+         extent_is_static(n->spec->graph, *extent) &&
          !loop_is_trimmed(n->spec, axis) &&
          (axis >= n->spec->parallel_axes || !schedule->gemm_tilings);
 }
@@ -1048,6 +1050,33 @@ static void emit_partials(NestWriter *w) {
 
 /* ---- entry point ---- */
 
+/* The indices of the vector axis in a part of it. */
+static void begin_part(NestWriter *w, AxisRange *r) {
+  Emitter *e = w->e;
+  const LoopPart *part = e->cpu->part;
+  const char *from = emit_int(e, part->from), *to = emit_int(e, part->to);
+  buffer_printf(w->out,
+                "const int64_t part_begin = %s > %s ? %s : %s;\n"
+                "const int64_t part_end = %s < %s ? %s : %s;\n",
+                r->begin, from, r->begin, from, r->end, to, r->end, to);
+  r->begin = "part_begin";
+  r->end = "part_end";
+}
+
+/* Keeps the text after lowering, if it is wanted. */
+static void keep_lowered_text(NestWriter *w, uint32_t at) {
+  Emitter *e = w->e;
+  const LoopPart *part = e->cpu->part;
+  const char **text = e->emitted->lowered ? &e->emitted->lowered[at] : NULL;
+  if (!text || (*text && !part))
+    return;
+  const char *lowered = emit_lowered_text(e, w->nest);
+  *text = !part ? lowered
+                : format(e, "%spart of i%u from %lld to %lld\n%s",
+                         *text ? *text : "", w->nest->names[e->vector_axis],
+                         (long long)part->from, (long long)part->to, lowered);
+}
+
 static void begin_ranges(NestWriter *w, NestState *s) {
   const LoopNest *spec = w->nest->spec;
   for (uint32_t v = 0; v < spec->axis_count; v++)
@@ -1135,8 +1164,7 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   set_addresses(w, true, !separate);
   if (e->failed)
     return;
-  if (e->emitted->lowered && !e->emitted->lowered[at])
-    e->emitted->lowered[at] = emit_lowered_text(e, n);
+  keep_lowered_text(w, at);
   set_guard(w);
   nest_set_searched(w);
   emit_body(w);
@@ -1159,6 +1187,8 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
     if (w->codes[j].is_used)
       emit_append(out, &w->codes[j].levels[OUTER_LEVEL]);
   nest_declare_interleaved(w);
+  if (e->cpu->part)
+    begin_part(w, &s.axes[e->vector_axis]);
   if (jammed != NO_AXIS)
     unroll_and_jam_begin(e, out);
   nest_write_loops(w, 0, &s);

@@ -1,6 +1,8 @@
 /* What the CPU cannot run of nests that are valid (kernel/nest_verify.c). */
 #include "backend/cpu/lane_shuffle.h"
 #include "backend/cpu/nest_choose.h"
+#include "backend/cpu/nest_parts.h"
+#include "backend/cpu/vector_axis.h"
 #include "machine/limits/cpu.h"
 #include "support/arena_text.h"
 
@@ -343,6 +345,22 @@ static const char *check_transposed(const NestCheck *c) {
                "cannot be changed: leave them out";
 }
 
+/* ---- parts of the vector axis ---- */
+
+static const char *check_parts(const NestCheck *c) {
+  LoopPart parts[MAX_LOOP_PARTS];
+  uint32_t lanes = nest_lanes(c->nest);
+  return lanes == NO_LOOP ||
+                 !vector_axis_needs_parts(c->schedule, c->nest->spec,
+                                          c->nest->loops[lanes].axis) ||
+                 nest_parts(c->kernel, c->schedule, c->nest, parts)
+             ? NULL
+             : refuse(c, lanes,
+                      "cannot be lanes of 8 bits: conditions on its index need "
+                      "a serial `tile ... peel` of them: write that, or "
+                      "another `width`");
+}
+
 /* ---- entry point ---- */
 
 const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at,
@@ -359,5 +377,6 @@ const char *nest_refusal(const Kernel *k, const Schedule *s, uint32_t at,
   error = error ? error : check_runs(&c);
   error = error ? error : check_stream(&c);
   error = error ? error : check_epilogue(&c);
+  error = error ? error : check_parts(&c);
   return error ? error : check_transposed(&c);
 }

@@ -259,11 +259,12 @@ void nest_store_vector(NestWriter *w, Buffer *out, const Accumulator *f,
                 count - 1, f->id);
 }
 
-/* Vector t with its lanes half_width .. 2 * half_width - 1 first. */
-static const char *upper_half(Emitter *e, uint32_t half_width) {
+/* Vector t, of `width` lanes, with its lanes half_width .. 2 * half_width - 1
+ * first. */
+static const char *upper_half(Emitter *e, uint32_t width, uint32_t half_width) {
   Buffer b = {.arena = e->arena};
   buffer_puts(&b, "__builtin_shufflevector(t, t");
-  for (uint32_t l = 0; l < e->width; l++)
+  for (uint32_t l = 0; l < width; l++)
     buffer_printf(&b, ", %u", l < half_width ? l + half_width : l);
   buffer_puts(&b, ")");
   return b.text;
@@ -303,10 +304,11 @@ static void store_lane_sum(NestWriter *w, Buffer *out, const Accumulator *f) {
                 f->widens_to_f64 ? "sum" : "acc", f->id,
                 f->widens_to_f64 ? format(e, "[%s]", w->row_index) : at);
   bool has_lanes = nest_lanes(w->nest) != NO_LOOP;
-  for (uint32_t half_width = has_lanes ? e->width / 2 : 0; half_width;
+  uint32_t width = f->sums_bytes ? e->width / 8 : e->width;
+  for (uint32_t half_width = has_lanes ? width / 2 : 0; half_width;
        half_width /= 2)
     buffer_printf(out, "t = %s;\n",
-                  combine(e, f, class, "t", upper_half(e, half_width)));
+                  combine(e, f, class, "t", upper_half(e, width, half_width)));
   if (f->tracks_nan)
     buffer_printf(out, "const float r = seen_end(first_f(t), seen%u%s);\n",
                   f->id, at);

@@ -2,6 +2,7 @@
 #include "backend/cpu/schedule_make.h"
 
 #include "backend/cpu/gemm_tiling.h"
+#include "backend/cpu/nest_parts.h"
 #include "backend/cpu/schedule_text.h"
 #include "plan/kernel_key.h"
 #include "plan/schedule_file.h"
@@ -25,6 +26,7 @@ bool schedule_make(const FusionGroup *c, Kernel *k, uint32_t bytes,
       schedule_is_given(c, bytes) ? schedule_find(c, NULL) : NULL;
   uint32_t at;
   kernel_pack_bytes(k);
+  kernel_collapse_rows(k, bytes);
   const char *text = e ? e->text : schedule_source ? schedule_source(k) : NULL;
   if (!text) {
     schedule_choose(k, bytes, may_use_bytes, s);

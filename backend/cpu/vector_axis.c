@@ -2,6 +2,7 @@
 #include "backend/cpu/vector_axis.h"
 
 #include "backend/cpu/nest_choose.h"
+#include "backend/cpu/nest_parts.h"
 #include "kernel/trim_no_ops.h"
 #include "machine/limits/cpu.h"
 
@@ -65,7 +66,24 @@ static const bool computes_bytes[PRIM_COUNT] = {
     [PRIM_BIT_OR] = true,  [PRIM_BIT_XOR] = true, [PRIM_BIT_NOT] = true,
     [PRIM_SELECT] = true};
 
-static bool op_fits_bytes(const KernelOp *s, uint32_t v) {
+bool loop_op_is_byte_term(const LoopNest *loop, uint32_t at) {
+  const KernelOp *s = &loop->ops.at[at];
+  bool is_term = s->kind == KOP_CONVERT &&
+                 is_byte(loop->ops.at[s->args[0]].dtype) &&
+                 (s->dtype == DT_I64 || s->dtype == DT_I32);
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    for (uint32_t a = 0; a < loop->ops.at[j].arg_count; a++)
+      is_term &= loop->ops.at[j].args[a] != at;
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    is_term &= loop->outputs.at[j].value_op != at ||
+               reduce_info[loop->outputs.at[j].reduce].combine == PRIM_ADD;
+  return is_term;
+}
+
+static bool op_fits_bytes(const LoopNest *loop, uint32_t at, uint32_t v) {
+  const KernelOp *s = &loop->ops.at[at];
+  if (v >= loop->spatial_axes && loop_op_is_byte_term(loop, at))
+    return true;
   if (!is_byte(s->dtype))
     return false;
   switch (s->kind) {
@@ -88,17 +106,22 @@ static bool op_fits_bytes(const KernelOp *s, uint32_t v) {
   return false;
 }
 
-static bool loop_fits_bytes(const LoopNest *loop, uint32_t v, uint32_t width) {
-  if (v == NO_AXIS || loop->staging || loop->floor_div_count ||
-      loop_extent_hint(loop, v) < width)
-    return false;
-  for (uint32_t j = 0; j < loop->ops.len; j++)
-    if (!op_fits_bytes(&loop->ops.at[j], v))
-      return false;
+static bool depends_on_quotients(const LoopNest *loop) {
+  bool depends = false;
+  for (uint32_t j = 0; j < loop->ops.len; j++) {
+    const AffineExpr *q = kernel_op_affine(&loop->ops.at[j]);
+    depends |= q && affine_has_floor_divs(q);
+  }
+  return depends;
+}
+
+/* Returns true if all outputs are contiguous bytes, or sums of bytes. */
+static bool stores_bytes(const LoopNest *loop, uint32_t v) {
   for (uint32_t j = 0; j < loop->outputs.len; j++) {
     const LoopOutput *r = &loop->outputs.at[j];
     bool is_stored = v < loop->spatial_axes;
-    if (!is_byte(r->dtype) || r->local_index || !r->global_index ||
+    bool is_sum = !is_stored && loop_op_is_byte_term(loop, r->value_op);
+    if ((!is_byte(r->dtype) && !is_sum) || r->local_index || !r->global_index ||
         prim_is_arg_reduction(r->reduce) ||
         (is_stored && r->global_index->coef[v] != 1))
       return false;
@@ -106,12 +129,40 @@ static bool loop_fits_bytes(const LoopNest *loop, uint32_t v, uint32_t width) {
   return true;
 }
 
+static bool loop_fits_bytes(const LoopNest *loop, uint32_t v, uint32_t width) {
+  if (v == NO_AXIS || loop->staging || depends_on_quotients(loop) ||
+      loop_extent_hint(loop, v) < width)
+    return false;
+  for (uint32_t j = 0; j < loop->ops.len; j++)
+    if (!op_fits_bytes(loop, j, v))
+      return false;
+  return stores_bytes(loop, v);
+}
+
+bool vector_axis_needs_parts(const Schedule *s, const LoopNest *loop,
+                             uint32_t v) {
+  return schedule_has_byte_lanes(s) && !loop_fits_bytes(loop, v, s->width);
+}
+
+/* Returns true if the operations fit in each part of the axis. */
+static bool parts_fit_bytes(const Kernel *k, const LoopNest *loop, uint32_t v,
+                            uint32_t width) {
+  LoopPart parts[MAX_LOOP_PARTS];
+  uint32_t count =
+      stores_bytes(loop, v) ? vector_axis_parts(k, loop, v, width, parts) : 0;
+  for (uint32_t j = 0; j < count; j++)
+    if (!loop_fits_bytes(parts[j].loop, v, width))
+      return false;
+  return count > 0;
+}
+
 bool vector_axis_fits_bytes(const Kernel *k, const Schedule *s,
                             uint32_t width) {
   if (s->gemm_tilings || s->small_product || s->transpose || s->strip_length)
     return false;
   for (uint32_t j = 0; j < k->loops.len; j++)
-    if (!loop_fits_bytes(k->loops.at[j], s->vector_axes[j], width))
+    if (!loop_fits_bytes(k->loops.at[j], s->vector_axes[j], width) &&
+        !parts_fit_bytes(k, k->loops.at[j], s->vector_axes[j], width))
       return false;
   return true;
 }

@@ -13,6 +13,13 @@ bool vector_axis_needs_64bit(const Kernel *k, const uint32_t *vector_axes);
 /* Returns true if the kernel computes 8-bit integers and bool only, and its
  * vectors are contiguous and full. */
 bool vector_axis_fits_bytes(const Kernel *k, const Schedule *s, uint32_t width);
+/* Returns true if the operation converts a byte to a term of integer sums only.
+ * Lanes of 8 bits add eight of these at once. */
+bool loop_op_is_byte_term(const LoopNest *loop, uint32_t at);
+/* Returns true if lanes of 8 bits fit only in parts of the axis (nest_parts.h).
+ */
+bool vector_axis_needs_parts(const Schedule *s, const LoopNest *loop,
+                             uint32_t v);
 /* Returns true for argmax and argmin. */
 bool loop_is_arg_reduction(const LoopNest *loop);
 /* The best inner axis of the loop; NO_AXIS: it has none. */

@@ -714,6 +714,9 @@ static void place_op(Emitter *e, uint32_t op_index) {
   bool narrow = varies || e->dialect->narrow_ints;
   if (narrow && emit_fits_i32(s))
     class = 'i';
+  if (e->has_byte_lanes && s->kind == KOP_CONVERT &&
+      dtype_info[s->dtype].bytes > 1) /* a term of sums, which stays a byte */
+    class = e->ops.classes[s->args[0]];
   e->ops.levels[op_index] = level;
   e->ops.varies[op_index] = varies;
   e->ops.classes[op_index] = class;
