@@ -267,13 +267,15 @@ static void read_environment(void) {
 
 bool schedule_check(const Graph *g, Span *where, Fault *fault) {
   pthread_once(&file.once, read_environment);
-  const ScheduleTable *t = g ? g->schedules : NULL;
-  if (__atomic_load_n(&file.has_failed, __ATOMIC_ACQUIRE))
+  ScheduleTable *t = g ? g->schedules : NULL;
+  if (__atomic_load_n(&file.has_failed, __ATOMIC_ACQUIRE)) {
     *fault = file.fault;
-  else if (t && t->has_failed)
-    *fault = t->fault, *where = t->where;
-  else
+    return false;
+  }
+  if (!t || !__atomic_load_n(&t->has_failed, __ATOMIC_ACQUIRE))
     return true;
+  *fault = t->fault, *where = t->where;
+  __atomic_store_n(&t->has_failed, false, __ATOMIC_RELAXED);
   return false;
 }
 
