@@ -416,6 +416,22 @@ grep -q 'wrong.axs:[0-9]*:[0-9]*: i0 has no constant' out ||
   fail "build: $(cat out)"
 [ ! -e three.c ] || fail 'build writes a file after an error'
 
+# ---- sums over windows of at most 256 terms need no runs ----
+for size in 16 17; do
+  cat >windows.axn <<END
+val image : f32[70, 90] = force (for i < 70, j < 90 => f32 (i * j % 7))
+fun f (image : f32[70, 90]) =
+  for y < 50, z < 70 => sum (for i < 16, j < $size => image.[y + i, z + j])
+schedule f =
+  tasks i0, i1 70; width 8
+  1: tile i1 8 peel; order i2, i3, i1.1, i1; lanes i1
+do print (force (f image))
+END
+  "$AXON" windows.axn >out 2>&1
+  [ "$?,$size" = 0,16 ] || grep -q 'this many terms needs `run`' out ||
+    fail "windows of 16 x $size terms: $(cat out)"
+done
+
 # ---- a session: a refusal ends one input, and has its place in the file ----
 cat >session.axn <<'END'
 fun rows (x : f32[n, m]) = map sum x
