@@ -423,8 +423,8 @@ val image : f32[70, 90] = force (for i < 70, j < 90 => f32 (i * j % 7))
 fun f (image : f32[70, 90]) =
   for y < 50, z < 70 => sum (for i < 16, j < $size => image.[y + i, z + j])
 schedule f =
-  tasks i0, i1 70; width 8
-  1: tile i1 8 peel; order i2, i3, i1.1, i1; lanes i1
+  tasks i0, i1 70; width $half
+  1: tile i1 $half peel; order i2, i3, i1.1, i1; lanes i1
 do print (force (f image))
 END
   "$AXON" windows.axn >out 2>&1
