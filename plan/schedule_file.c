@@ -265,15 +265,22 @@ static void read_environment(void) {
     file.has_failed = !schedule_file_read(path, &file.fault);
 }
 
+bool schedule_has_failed(const Graph *g) {
+  const ScheduleTable *t = g ? g->schedules : NULL;
+  return t && __atomic_load_n(&t->has_failed, __ATOMIC_ACQUIRE);
+}
+
 bool schedule_check(const Graph *g, Span *where, Fault *fault) {
   pthread_once(&file.once, read_environment);
-  const ScheduleTable *t = g ? g->schedules : NULL;
-  if (__atomic_load_n(&file.has_failed, __ATOMIC_ACQUIRE))
+  ScheduleTable *t = g ? g->schedules : NULL;
+  if (__atomic_load_n(&file.has_failed, __ATOMIC_ACQUIRE)) {
     *fault = file.fault;
-  else if (t && t->has_failed)
-    *fault = t->fault, *where = t->where;
-  else
+    return false;
+  }
+  if (!schedule_has_failed(g))
     return true;
+  *fault = t->fault, *where = t->where;
+  __atomic_store_n(&t->has_failed, false, __ATOMIC_RELAXED);
   return false;
 }
 

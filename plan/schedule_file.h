@@ -94,8 +94,12 @@ typedef struct ScheduleTable {
 bool schedule_file_read(const char *path, Fault *fault);
 /* Returns false, with a fault, if the file is invalid, or if a schedule could
  * not be applied.  g: NULL, or a graph with declared schedules; `where` is then
- * the place of a wrong one, and unchanged for a schedule in a file. */
+ * the place of a wrong one, and unchanged for a schedule in a file.  A wrong
+ * one of the graph is reported once, and again if its kernel runs again. */
 bool schedule_check(const Graph *g, Span *where, Fault *fault);
+/* Returns true if schedule_check will report a declared schedule of the graph.
+ */
+bool schedule_has_failed(const Graph *g);
 /* Appends messages about the entries of the file, or the schedules that the
  * program declares, that no kernel used, and about micro-kernels that no
  * schedule names. */

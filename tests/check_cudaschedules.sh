@@ -77,4 +77,20 @@ for word in 'online i1.2' 'tile i1.2 2; blocks' 'order i1.3, i0.1' \
 do
   grep -q "$word" read.axs || fail "no $word: $(cat read.axs)"
 done
+# A refused schedule is refused again when its kernel runs again.
+cat >session.axn <<'END'
+fun rows (x : f32[n, m]) = map sum x
+schedule rows =
+  kernel map sum x on cuda
+    1: tile i1 0
+END
+{
+  echo ':load session.axn'
+  for run in 1 2; do
+    echo 'sum (rows (force (for i < 300, j < 300 => f32 (i + j))))'
+  done
+  echo 'sum (force (for i < 300, j < 30 => f32 (i * j)))'
+} | on_gpu "$AXON" repl >got 2>&1
+[ "$(grep -c 'session.axn:4:8' got)" = 2 ] &&
+  [ "$(grep -c '^it : f32' got)" = 1 ] || fail "a session: $(cat got)"
 exit "$bad"

@@ -427,4 +427,47 @@ sed 's/lanes i1/lanes i0/' one.axs >wrong.axs
 grep -q 'wrong.axs:[0-9]*:[0-9]*: i0 has no constant' out ||
   fail "build: $(cat out)"
 [ ! -e three.c ] || fail 'build writes a file after an error'
+
+# ---- sums over windows of at most 256 terms need no runs ----
+for size in 16 17; do
+  cat >windows.axn <<END
+val image : f32[70, 90] = force (for i < 70, j < 90 => f32 (i * j % 7))
+fun f (image : f32[70, 90]) =
+  for y < 50, z < 70 => sum (for i < 16, j < $size => image.[y + i, z + j])
+schedule f =
+  tasks i0, i1 70; width $half
+  1: tile i1 $half peel; order i2, i3, i1.1, i1; lanes i1
+do print (force (f image))
+END
+  "$AXON" windows.axn >out 2>&1
+  [ "$?,$size" = 0,16 ] || grep -q 'this many terms needs `run`' out ||
+    fail "windows of 16 x $size terms: $(cat out)"
+done
+
+# ---- a session: a refusal ends one input, and has its place in the file ----
+cat >session.axn <<'END'
+fun rows (x : f32[n, m]) = map sum x
+schedule rows = tasks i0
+  1: tile i1 0
+END
+cat >inputs <<'END'
+:load session.axn
+sum (rows (force (for i < 300, j < 300 => f32 (i + j))))
+sum (force (for i < 300, j < 30 => f32 (i * j)))
+sum (rows (force (for i < 300, j < 300 => f32 (i + j))))
+END
+{
+  cat inputs
+  for ((wait = 0; wait < 300; wait++)); do
+    [ "$(grep -c 'session.axn:3:6' out)" -ge 2 ] && break
+    sleep 0.1
+  done
+  sed -i '1i\\' session.axn
+  cat inputs
+} | timeout 60 "$AXON" repl >out 2>&1
+for line in 3 4; do
+  [ "$(grep -c "session.axn:$line:6" out)" = 2 ] ||
+    fail "a session: line $line: $(cat out)"
+done
+[ "$(grep -c '^it : f32' out)" = 2 ] || fail "a session: $(cat out)"
 exit "$bad"

@@ -123,6 +123,8 @@ said 'this kernel has a schedule already' --schedules file.axs b.axn
 printf 'kernel 1f (* of another (* program *) *)\n 1: \n' >file.axs
 said 'the schedule of kernel 000000000000001f was not used' \
   --schedules file.axs b.axn
+"$AXON" --schedules file.axs b.axn >out 2>&1 ||
+  fail "a schedule that is not used is an error: $(cat out)"
 head -c 5000000 /dev/zero | tr '\0' ' ' >file.axs
 said 'is no text, or has more than' --schedules file.axs b.axn
 # ---- kernels that do not run ----

@@ -145,6 +145,8 @@ const CompiledKernel *kernel_cache_get(FusionGroup *c) {
     return found->object ? found : NULL;
   CompiledKernel *p = NEW(c->kernel->arena, CompiledKernel);
   compile_kernel(c, p);
+  if (!p->object && schedule_is_given(c, cpu_vector_bytes()))
+    return NULL; /* refused: again if it runs again */
   const CompiledKernel *cached = kernel_cache_insert(key, p);
   c->transient = !cached;
   return p->object ? (cached ? cached : p) : NULL;

@@ -81,7 +81,7 @@ typedef struct KernelHead {
   int64_t chunk;
   uint32_t width; /* 0: the widest */
   bool stages, transposes;
-  double nontemporal_bytes;
+  double nontemporal_bytes; /* INFINITY: none */
 } KernelHead;
 
 typedef struct LoopText {
@@ -178,6 +178,7 @@ static const char *read_tasks(ScheduleReader *r) {
 
 static const char *read_head_item(ScheduleReader *r) {
   KernelHead *h = &r->head;
+  const KernelHead before = *h;
   int64_t number = 0;
   double bytes;
   skip_blanks(r);
@@ -197,7 +198,11 @@ static const char *read_head_item(ScheduleReader *r) {
   else
     return "expected tasks A [n], …, width n, chunk n, stage, transpose, "
            "nontemporal n, or a loop nest such as `1:`";
-  return NULL;
+  bool is_first =
+      before.stages != h->stages || before.transposes != h->transposes ||
+      (!before.width && h->width) || (!before.chunk && h->chunk) ||
+      (isinf(before.nontemporal_bytes) && !isinf(h->nontemporal_bytes));
+  return is_first ? NULL : "this is written twice: leave one of them out";
 }
 
 static const char *read_head(ScheduleReader *r) {
@@ -414,8 +419,8 @@ static const char *read_nests(ScheduleReader *r, Schedule *s) {
     r->token = r->loops[j].at;
     if (j >= k->loops.len)
       error = r->loops[j].steps
-                  ? arena_printf(k->arena, "the kernel has %u loop nests",
-                                 k->loops.len)
+                  ? arena_printf(k->arena, "the kernel has %u loop nest%s",
+                                 k->loops.len, k->loops.len == 1 ? "" : "s")
                   : NULL;
     else if (after_by_gemm(r, j))
       error = read_gemm(r, s, j);

@@ -8,6 +8,7 @@
 #include "backend/cuda/schedule_text.h"
 #include "machine/limits/cuda.h"
 #include "plan/kernel_key.h"
+#include "plan/schedule_file.h"
 #include "support/arena.h"
 #include "support/clock.h"
 
@@ -117,6 +118,11 @@ CachedKernel *cuda_kernel_cache_get(FusionGroup *c, const Device *d) {
     e->key = key;
     e->arena = arena;
     build_entry(c, d, arena, &e->kernel);
+    if (!c->library_op && schedule_has_failed(c->kernel->graph)) {
+      if (cached)
+        arena_free(arena);
+      return NULL; /* refused: again if it runs again */
+    }
     if (cached) {
       e->next = entries[key.word[0] % KERNEL_CACHE_BUCKETS];
       entries[key.word[0] % KERNEL_CACHE_BUCKETS] = e;
