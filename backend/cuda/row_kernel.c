@@ -120,11 +120,10 @@ static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
   const LoopOutput *r = &n->loop->outputs.at[j];
   const CudaLocal *l =
       row_output_local(w, w->pass->first_loop + n->loop_index, j);
-  uint32_t axis = n->row->axes[n->row->axis_count - 1];
   if (r->local_index && l->storage == STORAGE_REGISTERS) {
     buffer_printf(out, "%s = %s;\n",
-                  n->vector_width > 1
-                      ? format(e, "l%u[t * %u + v]", l->name, n->vector_width)
+                  n->vectors.width > 1
+                      ? format(e, "l%u[t * %u + v]", l->name, n->vectors.width)
                       : format(e, "l%u[t]", l->name),
                   cuda_round_to_dtype(e, r->dtype, x));
   } else if (r->local_index) {
@@ -138,19 +137,7 @@ static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
     return;
   if (!row_output_is_reduction(r))
     x = emit_store_value(e, r->value_op, r->dtype);
-  if (n->vector_width > 1 &&
-      cuda_is_vectorizable(n->loop, r->global_index, axis, n->vector_width)) {
-    const char *name = format(e, "w%u", e->next_id++);
-    buffer_printf(&n->loads, "%s %s[%u];\n", memory_type(r->dtype), name,
-                  n->vector_width);
-    cuda_put_store_at(out, r->dtype, name, "v", x);
-    buffer_puts(&n->stores, "if (live)\n");
-    cuda_put_vector_store(w, &n->stores, r, axis, name, "first", "",
-                          format(e, "%u", n->vector_width));
-    return;
-  }
-  buffer_puts(out, "if (live)\n");
-  cuda_put_store(w, out, r, x);
+  vector_put_store(&n->vectors, out, r, "live", x);
 }
 
 /* Makes the writes of the group visible to all its threads. */
@@ -238,8 +225,8 @@ static void put_reduction(ThreadGroup *t, RowLoop *n, const char *to,
                           Buffer *out) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
-  const char *from =
-      format(e, "%slane * %u", w->part_count ? "from + " : "", n->vector_width);
+  const char *from = format(e, "%slane * %u", w->part_count ? "from + " : "",
+                            n->vectors.width);
   declare_accumulators(n, out);
   online_declare(t, n->loop_index, out);
   if (n->row->run_elements) {
@@ -298,8 +285,8 @@ static void put_loops(ThreadGroup *t, RowLoop *n, const Buffer *after_run) {
     emit_append(out, &update);
   } else {
     row_open(w, n, out,
-             n->vector_width > 1 ? format(e, "lane * %u", n->vector_width)
-                                 : "lane",
+             n->vectors.width > 1 ? format(e, "lane * %u", n->vectors.width)
+                                  : "lane",
              emit_int(e, n->row_length));
     if (n->kind == ROW_PARTIAL_REDUCE) {
       put_inner_loops(w, n, &update, out);

@@ -45,10 +45,10 @@ typedef struct RowLoop {
   uint32_t loop_index; /* in the pass */
   RowLoopKind kind;
   const RowNest *row;
-  uint32_t vector_width, vectors_in_registers;
+  VectorAccess vectors;
+  uint32_t vectors_in_registers;
   int64_t row_length; /* distributed elements; symbolic size */
   CudaAccumulator accumulators[MAX_LOOP_OUTPUTS];
-  Buffer loads, stores;
   /* Loads of all elements of a thread before the loop, so that they are in
    * flight together.  `early_loads` are vector loads and require the condition
    * `early_aligned`; `early_scalar_loads` have no requirement. */

@@ -101,64 +101,47 @@ static bool is_read_again(const ThreadGroup *t, const RowLoop *n,
 }
 
 /* Loads all row elements of a thread before the loop. */
-static void put_early_load(ThreadGroup *t, RowLoop *n, const KernelOp *s,
-                           uint32_t axis, const char *name) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  const char *to = format(e, "%s + t * %u", name, n->vector_width);
-  const char *left = format(e, "%u", n->vector_width);
-  cuda_put_vector_load(w, &n->early_loads, s, axis, to, "first", "true || ",
-                       left);
-  cuda_put_vector_load(w, &n->early_scalar_loads, s, axis, to, "first",
-                       "false && ", left);
+static void put_early_load(RowLoop *n, const KernelOp *s, const char *name) {
+  Emitter *e = &n->vectors.w->e;
+  const char *to = format(e, "%s + t * %u", name, n->vectors.width);
+  vector_put_load(&n->vectors, &n->early_loads, s, to, "true || ");
+  vector_put_load(&n->vectors, &n->early_scalar_loads, s, to, "false && ");
   buffer_printf(&n->early_aligned, "%sax_aligned(p%u)",
                 n->early_aligned.len ? " && " : "", s->input);
-  n->early_elements += n->vectors_in_registers * n->vector_width;
+  n->early_elements += n->vectors_in_registers * n->vectors.width;
 }
 
 /* Binds a load of the row: to registers or to a vector.  NULL: no binding. */
 static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
-  uint32_t axis = n->row->axes[n->row->axis_count - 1];
   const char *index =
-      n->vector_width > 1 ? format(e, "t * %u + v", n->vector_width) : "t";
-  bool vector =
-      n->vector_width > 1 &&
-      cuda_is_vectorizable(n->loop, s->address, axis, n->vector_width);
+      n->vectors.width > 1 ? format(e, "t * %u + v", n->vectors.width) : "t";
+  bool vector = vector_fits(&n->vectors, s->address);
   bool affine = !affine_has_floor_divs(s->address);
   const char *name =
       n->vectors_in_registers && affine ? find_register_row(t, n, s) : NULL;
   if (name)
     return cuda_load_element(e, s->dtype, name, index);
   bool keep = n->vectors_in_registers && affine && is_read_again(t, n, s) &&
-              (vector || n->vector_width == 1);
+              (vector || n->vectors.width == 1);
   bool early =
       vector && n->vectors_in_registers && affine &&
-      (keep || n->early_elements + n->vectors_in_registers * n->vector_width <=
+      (keep || n->early_elements + n->vectors_in_registers * n->vectors.width <=
                    MAX_EARLY_ELEMENTS);
   if (!vector && !keep)
     return NULL;
-  name = format(e, "r%u", e->next_id++);
-  const char *type = memory_type(s->dtype);
-  if (keep || early) {
-    buffer_printf(&t->body, "%s %s[%u];\n", type, name,
-                  n->vectors_in_registers * n->vector_width);
-    if (keep)
-      VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->row, s, name}));
-  } else {
-    buffer_printf(&n->loads, "%s %s[%u];\n", type, name, n->vector_width);
-  }
-  const char *element =
-      cuda_load_element(e, s->dtype, name, keep || early ? index : "v");
+  if (!keep && !early)
+    return vector_load(&n->vectors, s);
+  name = vector_declare(&n->vectors, &t->body, 'r', s->dtype,
+                        n->vectors_in_registers);
+  if (keep)
+    VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->row, s, name}));
+  const char *element = cuda_load_element(e, s->dtype, name, index);
   if (!vector)
     return format(e, "(%s[t] = p%u[%s], %s)", name, s->input,
                   emit_affine(e, s->address), element);
-  if (early)
-    put_early_load(t, n, s, axis, name);
-  else
-    cuda_put_vector_load(w, &n->loads, s, axis, name, "first", "",
-                         format(e, "%u", n->vector_width));
+  put_early_load(n, s, name);
   return element;
 }
 
@@ -170,8 +153,8 @@ static const char *bind_local(CudaWriter *w, const RowLoop *n,
   case STORAGE_SCALAR:
     return format(e, "l%u", l->name);
   case STORAGE_REGISTERS:
-    return n->vector_width > 1
-               ? format(e, "l%u[t * %u + v]", l->name, n->vector_width)
+    return n->vectors.width > 1
+               ? format(e, "l%u[t * %u + v]", l->name, n->vectors.width)
                : format(e, "l%u[t]", l->name);
   case STORAGE_NONE:
   case STORAGE_SHARED:
@@ -208,7 +191,7 @@ static void begin_row_loop(CudaWriter *w, RowLoop *n) {
   emit_begin_loop(e, loop, NO_AXIS, loops, order);
   for (uint32_t k = 0; k < n->row->axis_count; k++)
     e->levels.of[n->row->axes[k]] = level;
-  if (n->vector_width > 1)
+  if (n->vectors.width > 1)
     e->levels.of[n->row->axes[n->row->axis_count - 1]] = ++level;
   if (n->kind == ROW_PARTIAL_REDUCE)
     for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
@@ -219,7 +202,7 @@ static void begin_row_loop(CudaWriter *w, RowLoop *n) {
 /* True if all elements are in bounds, so that no bounds test is needed. */
 static bool is_full_row(const CudaWriter *w, const RowLoop *n) {
   return n->row_length == (int64_t)n->vectors_in_registers *
-                              w->s->group_threads * n->vector_width;
+                              w->s->group_threads * n->vectors.width;
 }
 
 /* Emits the head of a loop: its index, and the addresses that depend on it. */
@@ -228,13 +211,13 @@ static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
   Emitter *e = &w->e;
   const char *type = w->dialect.index_type;
   uint32_t last = n->row->axes[n->row->axis_count - 1],
-           step = w->s->group_threads * n->vector_width;
+           step = w->s->group_threads * n->vectors.width;
   if (n->vectors_in_registers) {
     buffer_printf(out,
                   "#pragma unroll\nfor (int t = 0; t < %u; t++) {\n"
                   "const %s j = (t * %u + lane) * %u;\n",
                   n->vectors_in_registers, type, w->s->group_threads,
-                  n->vector_width);
+                  n->vectors.width);
     if (is_full_row(w, n))
       buffer_puts(out, "{\n");
     else
@@ -243,7 +226,7 @@ static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
     buffer_printf(out, "for (%s j = %s; j < %s; j += %u) {\n", type, from, to,
                   step);
   }
-  if (n->vector_width == 1) {
+  if (n->vectors.width == 1) {
     cuda_put_unravel(w, out, n->loop, n->row->axis_count, n->row->axes, "j");
   } else if (n->row->axis_count == 1) {
     buffer_printf(out, "const %s first = j;\n", type);
@@ -274,24 +257,20 @@ static void put_early_loads(CudaWriter *w, const RowLoop *n, Buffer *out,
 void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
               const char *to) {
   Emitter *e = &w->e;
-  uint32_t last = n->row->axes[n->row->axis_count - 1];
   if (n->early_loads.len)
     put_early_loads(w, n, out, from, to);
   open_loop(w, n, out, from, to);
-  emit_append(out, &n->loads);
-  if (n->vector_width > 1) {
-    buffer_printf(out,
-                  "#pragma unroll\nfor (int v = 0; v < %u; v++) {\n"
-                  "const %s i%u = first + v;\n",
-                  n->vector_width, w->dialect.index_type, last);
+  emit_append(out, &n->vectors.loads);
+  if (n->vectors.width > 1) {
+    vector_open(&n->vectors, out);
     emit_append(out, &e->levels.code[DISTRIBUTED_LEVEL + 1]);
   }
 }
 
 void row_close(const RowLoop *n, Buffer *out) {
-  if (n->vector_width > 1)
+  if (n->vectors.width > 1)
     buffer_puts(out, "}\n");
-  emit_append(out, &n->stores);
+  emit_append(out, &n->vectors.stores);
   buffer_puts(out, n->vectors_in_registers ? "}\n}\n" : "}\n");
 }
 
@@ -336,9 +315,9 @@ static int unroll_factor(const ThreadGroup *t, const RowLoop *n) {
   uint32_t reads = 0;
   for (uint32_t j = 0; j < n->loop->ops.len; j++)
     reads += n->loop->ops.at[j].kind == KOP_LOAD;
-  if (full_block && n->vector_width > 1 && reads >= MIN_PENDING_LOADS)
+  if (full_block && n->vectors.width > 1 && reads >= MIN_PENDING_LOADS)
     return VECTOR_UNROLL / 2;
-  return n->vector_width > 1 || full_block ? VECTOR_UNROLL : SCALAR_UNROLL;
+  return n->vectors.width > 1 || full_block ? VECTOR_UNROLL : SCALAR_UNROLL;
 }
 
 void row_loop_put_for(ThreadGroup *t, const RowLoop *n, Buffer *out,
@@ -356,17 +335,20 @@ void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   Buffer none = {.arena = e->arena};
-  *n = (RowLoop){
-      .loop = loop, .loop_index = at, .vector_width = 1, .row_length = 1};
+  *n = (RowLoop){.loop = loop,
+                 .loop_index = at,
+                 .vectors = {.w = w, .loop = loop, .width = 1},
+                 .row_length = 1};
   n->kind = row_loop_kind(loop);
-  n->loads = n->stores = none;
+  n->vectors.loads = n->vectors.stores = none;
   n->early_loads = n->early_scalar_loads = n->early_aligned = none;
   n->row = &w->s->rows[at];
   if (n->kind != ROW_SCALAR) {
     for (uint32_t k = 0; k < n->row->axis_count; k++)
       n->row_length =
           emit_extent_mul(e, n->row_length, loop->extents[n->row->axes[k]]);
-    n->vector_width = n->row->vector_width;
+    n->vectors.axis = n->row->axes[n->row->axis_count - 1];
+    n->vectors.width = n->row->vector_width;
     n->vectors_in_registers = n->row->vectors_in_registers;
   }
   begin_row_loop(w, n);
