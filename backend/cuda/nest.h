@@ -114,6 +114,30 @@ void cuda_choose_row_nests(CudaPass *p, const CudaTarget *target,
  * NULL, or the reason for which they are none; *loop is then the loop nest. */
 const char *cuda_rows_use(CudaPass *p, Nest **nests, uint32_t *loop);
 
+/* ---- nest_values.c ---- */
+
+/* Memory of a point for values between its loop nests, bytes; symbolic
+ * sizes. */
+typedef struct ValueMemory {
+  int64_t shared_bytes, scratch_bytes;
+} ValueMemory;
+
+/* Chooses where the values of a pass live.  registers: declarations. */
+ValueMemory cuda_choose_values(CudaWriter *w, Buffer *registers);
+/* Declares pointers to values in shared memory and in scratch memory. */
+void cuda_put_value_pointers(CudaWriter *w);
+/* Where an output of a loop nest of the pass lives. */
+const CudaLocal *cuda_value(const CudaWriter *w, uint32_t at, uint32_t result);
+/* Returns true if other threads read values of the loop nest in memory. */
+bool cuda_stores_in_memory(const CudaWriter *w, uint32_t at);
+/* The value that an op loads from a register; NULL: it is in memory.  width:
+ * lanes. */
+const char *cuda_load_value(CudaWriter *w, const KernelOp *s, uint32_t width);
+/* Stores x as an output of v->loop: for later loop nests, and in the result of
+ * the kernel.  live: the condition for stores in global memory; or NULL. */
+void cuda_put_output(VectorAccess *v, Buffer *out, uint32_t result,
+                     const CudaLocal *l, const char *live, const char *x);
+
 /* ---- online_softmax.c ---- */
 
 /* Finds the loop nest that computes the maximum for a sum of exponentials in

@@ -348,29 +348,7 @@ static const char *bind_operand(NestWriter *p, const LoopNest *loop,
     return vector_fits(&p->vectors, s->address) ? vector_load(&p->vectors, s)
                                                 : NULL;
   }
-  bool is_local = s->kind == KOP_LOAD_LOCAL &&
-                  w->locals[s->source_loop][s->source_output].storage !=
-                      STORAGE_POINT_SCRATCH;
-  return is_local ? format(&w->e, "l%u",
-                           w->locals[s->source_loop][s->source_output].name)
-                  : NULL;
-}
-
-static void put_result(NestWriter *p, Buffer *out, const LoopOutput *r,
-                       const CudaLocal *l) {
-  CudaWriter *w = p->w;
-  Emitter *e = &w->e;
-  const char *x = emit_scalar(e, r->value_op);
-  const char *stored = emit_store_value(e, r->value_op, r->dtype);
-  if (r->local_index && l->storage == STORAGE_POINT_SCRATCH)
-    cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
-                      emit_affine(e, r->local_index), x);
-  else if (r->local_index)
-    buffer_printf(out, "const %s l%u = %s;\n",
-                  scalar_type(value_class(r->dtype)), l->name,
-                  cuda_round_to_dtype(e, r->dtype, x));
-  if (r->global_index)
-    vector_put_store(&p->vectors, out, r, NULL, stored);
+  return s->kind == KOP_LOAD_LOCAL ? cuda_load_value(w, s, 1) : NULL;
 }
 
 static void put_loop_nest(NestWriter *p, uint32_t at) {
@@ -387,8 +365,8 @@ static void put_loop_nest(NestWriter *p, uint32_t at) {
   emit_ops(e);
   e->ops.precomputed = NULL;
   for (uint32_t j = 0; j < loop->outputs.len && !e->failed; j++)
-    put_result(p, &results, &loop->outputs.at[j],
-               &w->locals[w->pass->first_loop + at][j]);
+    cuda_put_output(&p->vectors, &results, j, cuda_value(w, at, j), NULL,
+                    emit_scalar(e, loop->outputs.at[j].value_op));
   emit_append(&e->function.head, &e->levels.code[0]);
   for (uint32_t j = OUTER_LEVEL; j <= p->innermost; j++)
     emit_append(&p->levels[j], &e->levels.code[j]);
@@ -476,6 +454,7 @@ void cuda_put_nest(CudaWriter *w) {
     p->before[j] = p->after[j] = none;
   for (uint32_t j = 0; j < MAX_LEVELS; j++)
     p->levels[j] = none;
+  cuda_choose_values(w, &w->body);
   find_levels(p);
   put_indices(p);
   for (uint32_t j = 0; j < w->k->loops.len && !w->e.failed; j++)

@@ -138,7 +138,7 @@ void online_put_rescale(ThreadGroup *t, uint32_t at) {
   const char *shift = format(e, "own%u - %s", at, x);
   buffer_printf(&results, "acc%u *= %s;\n", o->running_sum.name,
                 exp_expr(e, shift));
-  n.loop = loop;
+  n.loop = n.vectors.loop = loop;
   n.accumulators[o->pattern.sum_output] = o->running_sum;
   thread_group_put_reduction(t, &o->running_sum, &results);
   thread_group_put_scalar(t, &n, o->pattern.sum_output,

@@ -11,86 +11,6 @@
 
 #define format emit_format
 
-/* ---- storage of local values ---- */
-
-/* True if every loop reads the values in the threads that computed them. */
-static bool fits_in_registers(const CudaWriter *w, uint32_t at,
-                              uint32_t result) {
-  const LoopNest *from = w->k->loops.at[at];
-  const LoopOutput *r = &from->outputs.at[result];
-  if (!w->s->vectors_in_registers || row_loop_kind(from) == ROW_PARTIAL_REDUCE)
-    return false;
-  for (uint32_t j = 0; j < w->k->loops.len; j++) {
-    const LoopNest *loop = w->k->loops.at[j];
-    for (uint32_t i = 0; i < loop->ops.len; i++) {
-      const KernelOp *s = &loop->ops.at[i];
-      if (s->kind == KOP_LOAD_LOCAL &&
-          s->source_loop == w->pass->first_loop + at &&
-          s->source_output == result &&
-          (!row_nests_match(&w->s->rows[at], &w->s->rows[j]) ||
-           !affine_equal(s->address, r->local_index)))
-        return false;
-    }
-  }
-  return true;
-}
-
-enum { SHARED_ALIGN = 16 };
-
-static void choose_local_storage(ThreadGroup *t, uint32_t at, uint32_t result) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  const LoopNest *loop = w->k->loops.at[at];
-  const LoopOutput *r = &loop->outputs.at[result];
-  CudaLocal *l = &w->locals[w->pass->first_loop + at][result];
-  RowLoopKind kind = row_loop_kind(loop);
-  if (!r->local_index || l->storage == STORAGE_POINT_SCRATCH)
-    return;
-  if (kind == ROW_SCALAR || (kind == ROW_REDUCE && r->reduce != PRIM_NONE)) {
-    l->storage = STORAGE_SCALAR;
-    return;
-  }
-  const char *type = scalar_type(value_class(r->dtype));
-  if (fits_in_registers(w, at, result)) {
-    l->storage = STORAGE_REGISTERS;
-    buffer_printf(&t->body, "%s l%u[%u];\n", type, l->name,
-                  w->s->vectors_in_registers * w->s->vector_width);
-    return;
-  }
-  int64_t bytes =
-      emit_extent_mul(e, r->local_elements, dtype_info[r->dtype].bytes);
-  bytes = emit_extent_mul(e, emit_extent_ceil_div(e, bytes, SHARED_ALIGN),
-                          SHARED_ALIGN);
-  int64_t after_block = emit_extent_add(e, t->shared_bytes, bytes);
-  int64_t points = w->s->block_threads / w->s->group_threads;
-  bool fits =
-      extent_is_static(w->k->graph, after_block) &&
-      after_block * points + w->s->block_threads * REDUCTION_SLOT_BYTES <=
-          (int64_t)w->target->default_shared_bytes;
-  l->storage = fits ? STORAGE_SHARED : STORAGE_GROUP_SCRATCH;
-  l->scratch_offset = fits ? t->shared_bytes : t->scratch_bytes;
-  if (fits)
-    t->shared_bytes = after_block;
-  else
-    t->scratch_bytes = emit_extent_add(e, t->scratch_bytes, bytes);
-}
-
-static void put_local_pointers(ThreadGroup *t) {
-  CudaWriter *w = t->w;
-  for (uint32_t j = 0; j < w->k->loops.len; j++)
-    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++) {
-      const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
-      const CudaLocal *l = row_output_local(w, w->pass->first_loop + j, i);
-      const char *type = memory_type(r->dtype);
-      if (r->local_index &&
-          (l->storage == STORAGE_SHARED || l->storage == STORAGE_GROUP_SCRATCH))
-        buffer_printf(&w->head, "%s *const l%u = (%s *)(%s + %s);\n", type,
-                      l->name, type,
-                      l->storage == STORAGE_SHARED ? "local" : "own",
-                      emit_int(&w->e, l->scratch_offset));
-    }
-}
-
 /* ---- reductions ---- */
 
 static void declare_accumulator(const CudaAccumulator *s, Buffer *out) {
@@ -110,36 +30,6 @@ static void put_sum_end(const CudaAccumulator *s, Buffer *out) {
     buffer_printf(out, "acc%u += sum%u;\n", s->name, s->name);
 }
 
-/* ---- stores ---- */
-
-/* Stores one element of a row. */
-static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
-                          Buffer *out) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  const LoopOutput *r = &n->loop->outputs.at[j];
-  const CudaLocal *l =
-      row_output_local(w, w->pass->first_loop + n->loop_index, j);
-  if (r->local_index && l->storage == STORAGE_REGISTERS) {
-    buffer_printf(out, "%s = %s;\n",
-                  n->vectors.width > 1
-                      ? format(e, "l%u[t * %u + v]", l->name, n->vectors.width)
-                      : format(e, "l%u[t]", l->name),
-                  cuda_round_to_dtype(e, r->dtype, x));
-  } else if (r->local_index) {
-    if (l->storage == STORAGE_POINT_SCRATCH)
-      buffer_puts(out, "if (live)\n");
-    cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
-                      emit_affine(e, r->local_index), x);
-    t->needs_barrier |= l->storage != STORAGE_POINT_SCRATCH;
-  }
-  if (!r->global_index)
-    return;
-  if (!row_output_is_reduction(r))
-    x = emit_store_value(e, r->value_op, r->dtype);
-  vector_put_store(&n->vectors, out, r, "live", x);
-}
-
 /* Makes the writes of the group visible to all its threads. */
 static void put_barrier(ThreadGroup *t, Buffer *out) {
   const CudaSchedule *s = t->w->s;
@@ -148,17 +38,6 @@ static void put_barrier(ThreadGroup *t, Buffer *out) {
   buffer_puts(out, s->coalesce_outer || s->group_threads > WARP
                        ? "ax_sync();\n"
                        : "ax_sync_warp();\n");
-}
-
-static bool writes_memory(const ThreadGroup *t, const RowLoop *n) {
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
-    const CudaLocal *l =
-        row_output_local(t->w, t->w->pass->first_loop + n->loop_index, j);
-    if (n->loop->outputs.at[j].local_index &&
-        (l->storage == STORAGE_SHARED || l->storage == STORAGE_GROUP_SCRATCH))
-      return true;
-  }
-  return false;
 }
 
 /* ---- loop nests ---- */
@@ -251,12 +130,14 @@ static void put_outputs(ThreadGroup *t, RowLoop *n, Buffer *update,
   for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
     const LoopOutput *r = &n->loop->outputs.at[j];
     const CudaAccumulator *s = &n->accumulators[j];
+    const CudaLocal *l = cuda_value(w, n->loop_index, j);
     if (!is_output_used(r))
       continue;
     if (n->kind == ROW_SCALAR) {
       thread_group_put_scalar(t, n, j, emit_scalar(e, r->value_op), update);
     } else if (!row_output_is_reduction(r)) {
-      store_element(t, n, j, emit_scalar(e, r->value_op), update);
+      cuda_put_output(&n->vectors, update, j, l, "live",
+                      emit_scalar(e, r->value_op));
     } else if (n->kind == ROW_REDUCE) {
       cuda_accumulator_update(w, s, update);
       thread_group_put_reduction(t, s, finish);
@@ -264,7 +145,8 @@ static void put_outputs(ThreadGroup *t, RowLoop *n, Buffer *update,
     } else {
       cuda_accumulator_update(w, s, update);
       put_sum_end(s, finish);
-      store_element(t, n, j, cuda_accumulator_value(e, s), finish);
+      cuda_put_output(&n->vectors, finish, j, l, "live",
+                      cuda_accumulator_value(e, s));
     }
   }
 }
@@ -324,8 +206,10 @@ static void put_loop(ThreadGroup *t, uint32_t at) {
     return;
   put_loops(t, &n, &after_block);
   emit_append(&e->function.head, &e->levels.code[0]);
-  if (writes_memory(t, &n))
+  if (cuda_stores_in_memory(w, at)) {
     put_barrier(t, &t->body);
+    t->needs_barrier = true;
+  }
 }
 
 /* ---- pass ---- */
@@ -346,14 +230,14 @@ static void put_group_index(ThreadGroup *t) {
   int64_t shared_bytes =
       t->reduction_count ? row_reduction_slots(t) * row_reduction_slot_bytes(t)
                          : 0;
-  if (t->shared_bytes) {
+  if (t->memory.shared_bytes) {
     buffer_printf(
         head, "unsigned char *const local = ax_shared() + %lld + slot * %s;\n",
-        (long long)shared_bytes, emit_int(e, t->shared_bytes));
-    shared_bytes += t->shared_bytes * width;
+        (long long)shared_bytes, emit_int(e, t->memory.shared_bytes));
+    shared_bytes += t->memory.shared_bytes * width;
   }
-  if (t->scratch_bytes) {
-    int64_t all = emit_extent_mul(e, t->scratch_bytes,
+  if (t->memory.scratch_bytes) {
+    int64_t all = emit_extent_mul(e, t->memory.scratch_bytes,
                                   (int64_t)ROW_MAX_SCRATCH_BLOCKS * width);
     int64_t at = cuda_alloc_scratch_bytes(w, all);
     const char *start = emit_int(e, at);
@@ -361,7 +245,7 @@ static void put_group_index(ThreadGroup *t) {
         head,
         "char *const own = scratch + %s + ((int64_t)blockIdx.x * %u + "
         "slot) * %s;\n",
-        start, width, emit_int(e, t->scratch_bytes));
+        start, width, emit_int(e, t->memory.scratch_bytes));
     w->pass->max_grid_blocks = ROW_MAX_SCRATCH_BLOCKS;
   }
   w->pass->shared_bytes = shared_bytes;
@@ -430,15 +314,13 @@ void cuda_put_row_kernel(CudaWriter *w) {
   Buffer *out = &w->body;
   online_match(&t);
   count_reductions(&t);
-  for (uint32_t j = 0; j < w->k->loops.len; j++)
-    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++)
-      choose_local_storage(&t, j, i);
+  t.memory = cuda_choose_values(w, &t.body);
   w->dialect.divide_by_row_sum = "ax_quotient";
   for (uint32_t j = 0; j < w->k->loops.len && !e->failed; j++)
     put_loop(&t, j);
   w->dialect.divide_by_row_sum = NULL;
   put_group_index(&t);
-  put_local_pointers(&t);
+  cuda_put_value_pointers(w);
   put_point(w, out);
   emit_append(out, &t.body);
   if (t.needs_barrier)

@@ -35,8 +35,7 @@ typedef struct ThreadGroup {
    * far. */
   uint32_t reduction_count, reductions_done;
   bool has_arg_reduction, needs_barrier; /* other uses of shared memory */
-  int64_t shared_bytes;  /* local values of one point, symbolic size */
-  int64_t scratch_bytes; /* scratch memory of one group, symbolic size */
+  ValueMemory memory;
 } ThreadGroup;
 
 /* A loop while it is emitted. */
@@ -58,8 +57,6 @@ typedef struct RowLoop {
 
 /* ---- row_loop.c ---- */
 
-const CudaLocal *row_output_local(const CudaWriter *w, uint32_t loop,
-                                  uint32_t result);
 /* Slots of shared memory between which the reductions of a group alternate, and
  * the size of a slot, bytes. */
 uint32_t row_reduction_slots(const ThreadGroup *t);
@@ -81,7 +78,7 @@ void row_close(const RowLoop *n, Buffer *out);
  * group has once. */
 void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
                                 Buffer *out);
-void thread_group_put_scalar(ThreadGroup *t, const RowLoop *n, uint32_t j,
+void thread_group_put_scalar(ThreadGroup *t, RowLoop *n, uint32_t j,
                              const char *x, Buffer *out);
 
 /* ---- online_softmax.c ---- */

@@ -12,11 +12,6 @@ enum {
 
 #define format emit_format
 
-const CudaLocal *row_output_local(const CudaWriter *w, uint32_t loop,
-                                  uint32_t result) {
-  return &w->locals[loop][result];
-}
-
 static void begin_accumulator(ThreadGroup *t, RowLoop *n, uint32_t j) {
   CudaWriter *w = t->w;
   CudaAccumulator *s = &n->accumulators[j];
@@ -145,26 +140,6 @@ static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
   return element;
 }
 
-static const char *bind_local(CudaWriter *w, const RowLoop *n,
-                              const KernelOp *s) {
-  Emitter *e = &w->e;
-  const CudaLocal *l = row_output_local(w, s->source_loop, s->source_output);
-  switch (l->storage) {
-  case STORAGE_SCALAR:
-    return format(e, "l%u", l->name);
-  case STORAGE_REGISTERS:
-    return n->vectors.width > 1
-               ? format(e, "l%u[t * %u + v]", l->name, n->vectors.width)
-               : format(e, "l%u[t]", l->name);
-  case STORAGE_NONE:
-  case STORAGE_SHARED:
-  case STORAGE_GROUP_SCRATCH:
-  case STORAGE_POINT_SCRATCH:
-    break;
-  }
-  return NULL;
-}
-
 static const char **bind_all(ThreadGroup *t, RowLoop *n) {
   const LoopNest *loop = n->loop;
   const char **precomputed =
@@ -172,7 +147,7 @@ static const char **bind_all(ThreadGroup *t, RowLoop *n) {
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     const KernelOp *s = &loop->ops.at[j];
     if (s->kind == KOP_LOAD_LOCAL)
-      precomputed[j] = bind_local(t->w, n, s);
+      precomputed[j] = cuda_load_value(t->w, s, n->vectors.width);
     else if (n->kind != ROW_SCALAR && n->kind != ROW_PARTIAL_REDUCE &&
              is_row_load(n, s))
       precomputed[j] = bind_load(t, n, s);
@@ -274,13 +249,10 @@ void row_close(const RowLoop *n, Buffer *out) {
   buffer_puts(out, n->vectors_in_registers ? "}\n}\n" : "}\n");
 }
 
-void thread_group_put_scalar(ThreadGroup *t, const RowLoop *n, uint32_t j,
+void thread_group_put_scalar(ThreadGroup *t, RowLoop *n, uint32_t j,
                              const char *x, Buffer *out) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
-  const LoopOutput *r = &n->loop->outputs.at[j];
-  const CudaLocal *l =
-      row_output_local(w, w->pass->first_loop + n->loop_index, j);
   if (w->part_count) {
     buffer_puts(out, "if (live && lane == 0) {\n");
     cuda_accumulator_store_partial(
@@ -289,19 +261,8 @@ void thread_group_put_scalar(ThreadGroup *t, const RowLoop *n, uint32_t j,
     buffer_puts(out, "}\n");
     return;
   }
-  if (r->local_index && l->storage == STORAGE_SCALAR)
-    buffer_printf(out, "const %s l%u = %s;\n",
-                  scalar_type(value_class(r->dtype)), l->name,
-                  cuda_round_to_dtype(e, r->dtype, x));
-  if (r->local_index && l->storage == STORAGE_POINT_SCRATCH) {
-    buffer_puts(out, "if (live && lane == 0)\n");
-    cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
-                      emit_affine(e, r->local_index), x);
-  }
-  if (r->global_index) {
-    buffer_puts(out, "if (live && lane == 0)\n");
-    cuda_put_store(w, out, r, x);
-  }
+  cuda_put_output(&n->vectors, out, j, cuda_value(w, n->loop_index, j),
+                  "live && lane == 0", x);
 }
 
 /* Unroll factor of a reduction loop.  Scalar loops are unrolled more.  Full
