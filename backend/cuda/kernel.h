@@ -300,7 +300,8 @@ const char *cuda_address_without(Emitter *e, const AffineExpr *q,
 /* The accumulator of a reduction. */
 typedef struct CudaAccumulator {
   const LoopOutput *r;
-  /* The variable acc%u; blocked sums also have sum%u (row_kernel.c). */
+  /* The variable acc%u; blocked sums also have sum%u, to which each run adds
+   * acc%u. */
   uint32_t name;
   char class;
   const char *type, *identity;
@@ -316,6 +317,9 @@ typedef struct CudaAccumulator {
 CudaAccumulator cuda_accumulator_new(CudaWriter *w, const LoopNest *loop,
                                      const LoopOutput *r);
 void cuda_accumulator_declare(const CudaAccumulator *s, Buffer *out);
+/* At the end of a run, and of all runs. */
+void cuda_accumulator_end_run(const CudaAccumulator *s, Buffer *out);
+void cuda_accumulator_end(const CudaAccumulator *s, Buffer *out);
 void cuda_accumulator_update(CudaWriter *w, const CudaAccumulator *s,
                              Buffer *out);
 void cuda_accumulator_combine(CudaWriter *w, const CudaAccumulator *s,

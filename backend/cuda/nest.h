@@ -84,12 +84,17 @@ typedef struct RowNest {
   bool is_across; /* adjacent threads have adjacent points */
   uint32_t vector_width, vectors_in_registers;
   int64_t run_elements; /* of the row, or terms of an element; 0: none */
+  uint32_t run_loop;    /* whose iterations are runs */
   bool has_runs;        /* float sums are added to others after each run */
   bool is_online;
   int64_t chunk; /* terms of a sum in a block; 0: all */
 } RowNest;
 
 /* ---- row_nest.c ---- */
+
+/* Returns true if the iterations of a loop are runs: it is serial, and so is
+ * the next loop of its axis. */
+bool nest_has_runs(const Nest *n, uint32_t at);
 
 /* Returns NULL, or the reason for which the loops are none of a thread
  * group. */

@@ -98,7 +98,8 @@ static void put_block_sum(ThreadGroup *t, uint32_t at, Buffer *out) {
   cuda_accumulator_update(t->w, &o->block_sum, &update);
   emit_append(out, &e->levels.code[OUTER_LEVEL]);
   cuda_accumulator_declare(&o->block_sum, out);
-  row_loop_put_for(t, &n, out, &update, "run", "stop");
+  row_loop_put(&(RowWalk){.t = t, .n = &n, .update = &update, .out = out},
+               n.row->run_loop + 1);
   const char *rescale =
       exp_expr(e, format(e, "before%u - %s", at, current_max));
   buffer_printf(out,

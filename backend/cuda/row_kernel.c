@@ -11,25 +11,6 @@
 
 #define format emit_format
 
-/* ---- reductions ---- */
-
-static void declare_accumulator(const CudaAccumulator *s, Buffer *out) {
-  cuda_accumulator_declare(s, out);
-  if (s->blocked_sum)
-    buffer_printf(out, "%s sum%u = 0;\n", s->type, s->name);
-}
-
-static void put_sum_block_end(const CudaAccumulator *s, Buffer *out) {
-  if (s->blocked_sum)
-    buffer_printf(out, "sum%u += acc%u;\nacc%u = 0;\n", s->name, s->name,
-                  s->name);
-}
-
-static void put_sum_end(const CudaAccumulator *s, Buffer *out) {
-  if (s->blocked_sum)
-    buffer_printf(out, "acc%u += sum%u;\n", s->name, s->name);
-}
-
 /* Makes the writes of the group visible to all its threads. */
 static void put_barrier(ThreadGroup *t, Buffer *out) {
   const CudaSchedule *s = t->w->s;
@@ -41,85 +22,6 @@ static void put_barrier(ThreadGroup *t, Buffer *out) {
 }
 
 /* ---- loop nests ---- */
-
-/* Opens the loop over runs: each ends at `stop`.  The index after the last run
- * may not fit in 32 bits. */
-static void open_runs(const CudaWriter *w, const RowLoop *n, const char *from,
-                      const char *to, Buffer *out) {
-  const char *type = w->dialect.index_type;
-  long long step = (long long)n->row->run_elements;
-  buffer_printf(out,
-                "for (int64_t run = %s; run < %s; run += %lld) {\n"
-                "const %s stop = %s - run < %lld ? %s : run + %lld;\n",
-                from, to, step, type, to, step, to, step);
-}
-
-/* Ends the runs.  after: code after each run. */
-static void close_runs(const RowLoop *n, const Buffer *after, Buffer *out) {
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    put_sum_block_end(&n->accumulators[j], out);
-  emit_append(out, after);
-  buffer_puts(out, "}\n");
-}
-
-static void declare_accumulators(const RowLoop *n, Buffer *out) {
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    if (row_output_is_reduction(&n->loop->outputs.at[j]))
-      declare_accumulator(&n->accumulators[j], out);
-}
-
-/* The reduced axes of an element, in its thread; the last one has runs. */
-static void put_inner_loops(CudaWriter *w, const RowLoop *n,
-                            const Buffer *update, Buffer *out) {
-  Emitter *e = &w->e;
-  const LoopNest *loop = n->loop;
-  const char *type = w->dialect.index_type;
-  Buffer none = {.arena = e->arena};
-  declare_accumulators(n, out);
-  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++) {
-    bool is_last = v + 1 == loop->axis_count;
-    bool has_runs = is_last && n->row->run_elements;
-    const char *to = emit_int(e, loop->extents[v]);
-    if (has_runs)
-      open_runs(w, n, "0", to, out);
-    if (is_last)
-      buffer_printf(out, "#pragma unroll %d\n", VECTOR_UNROLL);
-    buffer_printf(out, "for (%s i%u = %s; i%u < %s; i%u++) {\n", type, v,
-                  has_runs ? "run" : "0", v, has_runs ? "stop" : to, v);
-    emit_append(out, &e->levels.code[e->levels.of[v]]);
-  }
-  emit_append(out, &e->check_code);
-  emit_append(out, update);
-  buffer_puts(out, "}\n");
-  if (n->row->run_elements)
-    close_runs(n, &none, out);
-  for (uint32_t v = loop->spatial_axes + 1; v < loop->axis_count; v++)
-    buffer_puts(out, "}\n");
-}
-
-/* The loop over the whole row, up to `to`, whose sums the group joins.
- * after_run: code after each run. */
-static void put_reduction(ThreadGroup *t, RowLoop *n, const char *to,
-                          const Buffer *update, const Buffer *after_run,
-                          Buffer *out) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  const char *from = format(e, "%slane * %u", w->part_count ? "from + " : "",
-                            n->vectors.width);
-  declare_accumulators(n, out);
-  online_declare(t, n->loop_index, out);
-  if (n->row->run_elements) {
-    open_runs(w, n, from, to, out);
-    from = "run", to = "stop";
-  }
-  online_begin(t, n->loop_index, out);
-  row_loop_put_for(t, n, out, update, from, to);
-  if (n->row->run_elements)
-    close_runs(n, after_run, out);
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    put_sum_end(&n->accumulators[j], out);
-  online_end(t, n->loop_index, out);
-}
 
 /* What happens to the outputs in the innermost loop, and at the end of their
  * sums. */
@@ -144,43 +46,10 @@ static void put_outputs(ThreadGroup *t, RowLoop *n, Buffer *update,
       thread_group_put_scalar(t, n, j, cuda_accumulator_value(e, s), finish);
     } else {
       cuda_accumulator_update(w, s, update);
-      put_sum_end(s, finish);
       cuda_put_output(&n->vectors, finish, j, l, "live",
                       cuda_accumulator_value(e, s));
     }
   }
-}
-
-static void put_loops(ThreadGroup *t, RowLoop *n, const Buffer *after_run) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  Buffer *out = &t->body, update = {.arena = e->arena}, finish = update;
-  const char *to = n->kind != ROW_REDUCE ? NULL
-                   : w->part_count       ? "to"
-                                         : emit_int(e, n->row_length);
-  put_outputs(t, n, &update, &finish);
-  emit_append(out, &e->levels.code[OUTER_LEVEL]);
-  if (n->kind == ROW_REDUCE) {
-    put_reduction(t, n, to, &update, after_run, out);
-  } else if (n->kind == ROW_SCALAR) {
-    emit_append(out, &e->check_code);
-    emit_append(out, &update);
-  } else {
-    row_open(w, n, out,
-             n->vectors.width > 1 ? format(e, "lane * %u", n->vectors.width)
-                                  : "lane",
-             emit_int(e, n->row_length));
-    if (n->kind == ROW_PARTIAL_REDUCE) {
-      put_inner_loops(w, n, &update, out);
-      emit_append(out, &finish);
-    } else {
-      emit_append(out, &e->check_code);
-      emit_append(out, &update);
-    }
-    row_close(n, out);
-    return;
-  }
-  emit_append(out, &finish);
 }
 
 static bool is_any_output_used(const LoopNest *loop) {
@@ -200,11 +69,14 @@ static void put_loop(ThreadGroup *t, uint32_t at) {
     online_put_rescale(t, at);
     return;
   }
-  Buffer after_block = online_put_blocks(t, at);
+  Buffer after_run = online_put_blocks(t, at), update = {.arena = e->arena},
+         finish = update;
   row_loop_begin(t, &n, w->k->loops.at[at], at, NULL);
   if (e->failed)
     return;
-  put_loops(t, &n, &after_block);
+  put_outputs(t, &n, &update, &finish);
+  emit_append(&t->body, &e->levels.code[OUTER_LEVEL]);
+  row_loop_put(&(RowWalk){t, &n, &update, &finish, &after_run, &t->body}, 0);
   emit_append(&e->function.head, &e->levels.code[0]);
   if (cuda_stores_in_memory(w, at)) {
     put_barrier(t, &t->body);

@@ -55,6 +55,16 @@ typedef struct RowLoop {
   uint32_t early_elements;
 } RowLoop;
 
+/* The code in the loops of a nest. */
+typedef struct RowWalk {
+  ThreadGroup *t;
+  RowLoop *n;
+  const Buffer *update;    /* in the innermost loop */
+  const Buffer *finish;    /* at the end of the sums; NULL: they go on */
+  const Buffer *after_run; /* or NULL */
+  Buffer *out;
+} RowWalk;
+
 /* ---- row_loop.c ---- */
 
 /* Slots of shared memory between which the reductions of a group alternate, and
@@ -65,14 +75,8 @@ uint32_t row_reduction_slot_bytes(const ThreadGroup *t);
  * the first op; NULL: no replacement. */
 void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
                     uint32_t at, const char *first);
-/* Emits the loop over row elements `from` .. `to` with body `update`. */
-void row_loop_put_for(ThreadGroup *t, const RowLoop *n, Buffer *out,
-                      const Buffer *update, const char *from, const char *to);
-/* row_open: emits `for (j ...) {`, its indices, the vector loads, and `for (v
- * ...) {`.  row_close: emits the end of both. */
-void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
-              const char *to);
-void row_close(const RowLoop *n, Buffer *out);
+/* Emits the loops of the nest from number `at` on. */
+void row_loop_put(const RowWalk *k, uint32_t at);
 /* thread_group_put_reduction: combines the accumulators of all threads; every
  * thread gets the result.  thread_group_put_scalar: stores a value that the
  * group has once. */

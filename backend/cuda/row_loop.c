@@ -229,26 +229,6 @@ static void put_early_loads(CudaWriter *w, const RowLoop *n, Buffer *out,
   buffer_puts(out, "}\n}\n}\n");
 }
 
-void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
-              const char *to) {
-  Emitter *e = &w->e;
-  if (n->early_loads.len)
-    put_early_loads(w, n, out, from, to);
-  open_loop(w, n, out, from, to);
-  emit_append(out, &n->vectors.loads);
-  if (n->vectors.width > 1) {
-    vector_open(&n->vectors, out);
-    emit_append(out, &e->levels.code[DISTRIBUTED_LEVEL + 1]);
-  }
-}
-
-void row_close(const RowLoop *n, Buffer *out) {
-  if (n->vectors.width > 1)
-    buffer_puts(out, "}\n");
-  emit_append(out, &n->vectors.stores);
-  buffer_puts(out, n->vectors_in_registers ? "}\n}\n" : "}\n");
-}
-
 void thread_group_put_scalar(ThreadGroup *t, RowLoop *n, uint32_t j,
                              const char *x, Buffer *out) {
   CudaWriter *w = t->w;
@@ -265,9 +245,11 @@ void thread_group_put_scalar(ThreadGroup *t, RowLoop *n, uint32_t j,
                   "live && lane == 0", x);
 }
 
-/* Unroll factor of a reduction loop.  Scalar loops are unrolled more.  Full
- * blocks have few registers per thread, so loops with several loads are
- * unrolled less.  Long loop bodies are not unrolled. */
+/* ---- loops ---- */
+
+/* Unroll factor of a loop over the terms that a group shares.  Scalar loops are
+ * unrolled more.  Full blocks have few registers per thread, so loops with
+ * several loads are unrolled less.  Long loop bodies are not unrolled. */
 static int unroll_factor(const ThreadGroup *t, const RowLoop *n) {
   if (n->loop->ops.len > MAX_UNROLLED_OPS)
     return 1;
@@ -281,14 +263,127 @@ static int unroll_factor(const ThreadGroup *t, const RowLoop *n) {
   return n->vectors.width > 1 || full_block ? VECTOR_UNROLL : SCALAR_UNROLL;
 }
 
-void row_loop_put_for(ThreadGroup *t, const RowLoop *n, Buffer *out,
-                      const Buffer *update, const char *from, const char *to) {
-  if (!n->vectors_in_registers)
-    buffer_printf(out, "#pragma unroll %d\n", unroll_factor(t, n));
-  row_open(t->w, n, out, from, to);
-  emit_append(out, &t->w->e.check_code);
-  emit_append(out, update);
-  row_close(n, out);
+/* The range of a loop: of a run, or of its axis. */
+static void find_range(const RowWalk *k, uint32_t at, const char **from,
+                       const char **to) {
+  CudaWriter *w = k->t->w;
+  Emitter *e = &w->e;
+  const RowLoop *n = k->n;
+  const Nest *nest = n->row->nest;
+  const NestLoop *l = &nest->loops[at];
+  uint32_t outer = nest_find(nest, l->axis, nest_piece(nest, at) + 1);
+  if (outer != NO_LOOP && nest_has_runs(nest, outer)) {
+    *from = "run", *to = "stop";
+  } else if (l->axis != n->row->axis) {
+    *from = "0", *to = emit_int(e, n->loop->extents[l->axis]);
+  } else {
+    uint32_t width = n->vectors.width;
+    *from = format(e, "%slane%s", w->part_count ? "from + " : "",
+                   width > 1 ? format(e, " * %u", width) : "");
+    *to = w->part_count ? "to" : emit_int(e, n->row_length);
+  }
+}
+
+/* Runs: each ends at `stop`.  The index after the last run may not fit in 32
+ * bits. */
+static void put_runs(const RowWalk *k, uint32_t at) {
+  const RowLoop *n = k->n;
+  const char *type = k->t->w->dialect.index_type, *from, *to;
+  long long step = (long long)n->row->run_elements;
+  find_range(k, at, &from, &to);
+  buffer_printf(k->out,
+                "for (int64_t run = %s; run < %s; run += %lld) {\n"
+                "const %s stop = %s - run < %lld ? %s : run + %lld;\n",
+                from, to, step, type, to, step, to, step);
+  online_begin(k->t, n->loop_index, k->out);
+  row_loop_put(k, at + 1);
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
+    cuda_accumulator_end_run(&n->accumulators[j], k->out);
+  emit_append(k->out, k->after_run);
+  buffer_puts(k->out, "}\n");
+}
+
+/* The loop over the row, which the threads of the group share. */
+static void put_row(const RowWalk *k, uint32_t at) {
+  CudaWriter *w = k->t->w;
+  const RowLoop *n = k->n;
+  const char *from, *to;
+  find_range(k, at, &from, &to);
+  if (n->kind == ROW_REDUCE && !n->vectors_in_registers)
+    buffer_printf(k->out, "#pragma unroll %d\n", unroll_factor(k->t, n));
+  if (n->early_loads.len)
+    put_early_loads(w, n, k->out, from, to);
+  open_loop(w, n, k->out, from, to);
+  row_loop_put(k, at + 1);
+  buffer_puts(k->out, n->vectors_in_registers ? "}\n}\n" : "}\n");
+}
+
+static void put_lanes(const RowWalk *k, uint32_t at) {
+  VectorAccess *v = &k->n->vectors;
+  emit_append(k->out, &v->loads);
+  vector_open(v, k->out);
+  emit_append(k->out, &v->w->e.levels.code[DISTRIBUTED_LEVEL + 1]);
+  row_loop_put(k, at + 1);
+  buffer_puts(k->out, "}\n");
+  emit_append(k->out, &v->stores);
+}
+
+/* A loop over the terms of each element. */
+static void put_terms(const RowWalk *k, uint32_t at) {
+  Emitter *e = &k->t->w->e;
+  uint32_t v = k->n->row->nest->loops[at].axis;
+  const char *from, *to;
+  find_range(k, at, &from, &to);
+  if (v + 1 == k->n->loop->axis_count)
+    buffer_printf(k->out, "#pragma unroll %d\n", VECTOR_UNROLL);
+  buffer_printf(k->out, "for (%s i%u = %s; i%u < %s; i%u++) {\n",
+                e->dialect->index_type, v, from, v, to, v);
+  emit_append(k->out, &e->levels.code[e->levels.of[v]]);
+  row_loop_put(k, at + 1);
+  buffer_puts(k->out, "}\n");
+}
+
+/* A loop.  Those over blocks and threads are indices of the group. */
+static void put_loop(const RowWalk *k, uint32_t at) {
+  const Nest *nest = k->n->row->nest;
+  if (at == nest->loop_count) {
+    emit_append(k->out, &k->t->w->e.check_code);
+    emit_append(k->out, k->update);
+    return;
+  }
+  const NestLoop *l = &nest->loops[at];
+  bool is_row = l->axis == k->n->row->axis;
+  if (l->run == NEST_BLOCK || l->run == NEST_THREAD ||
+      (is_row && l->run == NEST_SERIAL && k->n->vectors_in_registers))
+    row_loop_put(k, at + 1);
+  else if (l->run == NEST_LANES)
+    put_lanes(k, at);
+  else if (nest_has_runs(nest, at))
+    put_runs(k, at);
+  else if (is_row)
+    put_row(k, at);
+  else
+    put_terms(k, at);
+}
+
+/* Sums begin before their first loop, and the group joins them after it. */
+void row_loop_put(const RowWalk *k, uint32_t at) {
+  const RowLoop *n = k->n;
+  const Nest *nest = n->row->nest;
+  bool has_sums =
+      at < nest->loop_count && at == nest_accumulator_depth(nest) && k->finish;
+  for (uint32_t j = 0; has_sums && j < n->loop->outputs.len; j++)
+    if (row_output_is_reduction(&n->loop->outputs.at[j]))
+      cuda_accumulator_declare(&n->accumulators[j], k->out);
+  if (has_sums)
+    online_declare(k->t, n->loop_index, k->out);
+  put_loop(k, at);
+  for (uint32_t j = 0; has_sums && j < n->loop->outputs.len; j++)
+    cuda_accumulator_end(&n->accumulators[j], k->out);
+  if (has_sums) {
+    online_end(k->t, n->loop_index, k->out);
+    emit_append(k->out, k->finish);
+  }
 }
 
 void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
