@@ -141,9 +141,7 @@ void online_put_rescale(ThreadGroup *t, uint32_t at) {
                 exp_expr(e, shift));
   n.loop = n.vectors.loop = loop;
   n.accumulators[o->pattern.sum_output] = o->running_sum;
-  thread_group_put_reduction(t, &o->running_sum, &results);
-  thread_group_put_scalar(t, &n, o->pattern.sum_output,
-                          cuda_accumulator_value(e, &o->running_sum), &results);
+  thread_group_end_sum(t, &n, o->pattern.sum_output, &results);
   emit_append(&t->body, &e->levels.code[OUTER_LEVEL]);
   emit_append(&t->body, &results);
   emit_append(&e->function.head, &e->levels.code[0]);

@@ -32,23 +32,19 @@ static void put_outputs(ThreadGroup *t, RowLoop *n, Buffer *update,
   for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
     const LoopOutput *r = &n->loop->outputs.at[j];
     const CudaAccumulator *s = &n->accumulators[j];
-    const CudaLocal *l = cuda_value(w, n->loop_index, j);
+    bool is_sum = n->kind != ROW_SCALAR && row_output_is_reduction(r);
     if (!is_output_used(r))
       continue;
-    if (n->kind == ROW_SCALAR) {
-      thread_group_put_scalar(t, n, j, emit_scalar(e, r->value_op), update);
-    } else if (!row_output_is_reduction(r)) {
-      cuda_put_output(&n->vectors, update, j, l, "live",
-                      emit_scalar(e, r->value_op));
-    } else if (n->kind == ROW_REDUCE) {
+    if (is_sum)
       cuda_accumulator_update(w, s, update);
-      thread_group_put_reduction(t, s, finish);
-      thread_group_put_scalar(t, n, j, cuda_accumulator_value(e, s), finish);
-    } else {
-      cuda_accumulator_update(w, s, update);
-      cuda_put_output(&n->vectors, finish, j, l, "live",
-                      cuda_accumulator_value(e, s));
-    }
+    if (is_sum && n->kind == ROW_REDUCE)
+      thread_group_end_sum(t, n, j, finish);
+    else
+      cuda_put_output(&n->vectors, is_sum ? finish : update, j,
+                      cuda_value(w, n->loop_index, j),
+                      n->kind == ROW_SCALAR ? "live && lane == 0" : "live",
+                      is_sum ? cuda_accumulator_value(e, s)
+                             : emit_scalar(e, r->value_op));
   }
 }
 

@@ -77,13 +77,9 @@ void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
                     uint32_t at, const char *first);
 /* Emits the loops of the nest from number `at` on. */
 void row_loop_put(const RowWalk *k, uint32_t at);
-/* thread_group_put_reduction: combines the accumulators of all threads; every
- * thread gets the result.  thread_group_put_scalar: stores a value that the
- * group has once. */
-void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
-                                Buffer *out);
-void thread_group_put_scalar(ThreadGroup *t, RowLoop *n, uint32_t j,
-                             const char *x, Buffer *out);
+/* Combines the accumulators of all threads, and stores the sum: the group has
+ * it once. */
+void thread_group_end_sum(ThreadGroup *t, RowLoop *n, uint32_t j, Buffer *out);
 
 /* ---- online_softmax.c ---- */
 

@@ -1,5 +1,5 @@
-/* A loop over a row that a thread group shares: the for statement, and the
- * combination of the threads' results. */
+/* The loops of a nest whose row a thread group shares, and how the group joins
+ * its sums. */
 #include "backend/cuda/row_kernel.h"
 #include "machine/limits/cuda.h"
 #include "support/arena.h"
@@ -45,8 +45,9 @@ static uint32_t reduction_slot_offset(const ThreadGroup *t, uint32_t fold) {
              : (third ? 2 : fold % 2) * row_reduction_slot_bytes(t);
 }
 
-void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
-                                Buffer *out) {
+/* Combines the accumulators of all threads; every thread gets the result. */
+static void join_threads(ThreadGroup *t, const CudaAccumulator *s,
+                         Buffer *out) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   if (w->s->group_threads == 1)
@@ -59,6 +60,23 @@ void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
           : format(e, "ax_fold<%u>", w->s->group_threads),
       format(e, "ax_shared() + %u",
              reduction_slot_offset(t, t->reductions_done++)));
+}
+
+void thread_group_end_sum(ThreadGroup *t, RowLoop *n, uint32_t j, Buffer *out) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  const CudaAccumulator *s = &n->accumulators[j];
+  join_threads(t, s, out);
+  if (!w->part_count) {
+    cuda_put_output(&n->vectors, out, j, cuda_value(w, n->loop_index, j),
+                    "live && lane == 0", cuda_accumulator_value(e, s));
+    return;
+  }
+  buffer_puts(out, "if (live && lane == 0) {\n");
+  cuda_accumulator_store_partial(
+      w, s, &w->partial_out,
+      format(e, "part * %s + point", emit_int(e, w->point_count)), out);
+  buffer_puts(out, "}\n");
 }
 
 static bool is_row_load(const RowLoop *n, const KernelOp *s) {
@@ -227,22 +245,6 @@ static void put_early_loads(CudaWriter *w, const RowLoop *n, Buffer *out,
   open_loop(w, n, out, from, to);
   emit_append(out, &n->early_scalar_loads);
   buffer_puts(out, "}\n}\n}\n");
-}
-
-void thread_group_put_scalar(ThreadGroup *t, RowLoop *n, uint32_t j,
-                             const char *x, Buffer *out) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  if (w->part_count) {
-    buffer_puts(out, "if (live && lane == 0) {\n");
-    cuda_accumulator_store_partial(
-        w, &n->accumulators[j], &w->partial_out,
-        format(e, "part * %s + point", emit_int(e, w->point_count)), out);
-    buffer_puts(out, "}\n");
-    return;
-  }
-  cuda_put_output(&n->vectors, out, j, cuda_value(w, n->loop_index, j),
-                  "live && lane == 0", x);
 }
 
 /* ---- loops ---- */
