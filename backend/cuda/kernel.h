@@ -300,7 +300,8 @@ const char *cuda_address_without(Emitter *e, const AffineExpr *q,
 /* The accumulator of a reduction. */
 typedef struct CudaAccumulator {
   const LoopOutput *r;
-  /* The variable acc%u; blocked sums also have sum%u (row_kernel.c). */
+  /* The variable acc%u; blocked sums also have sum%u, to which each run adds
+   * acc%u. */
   uint32_t name;
   char class;
   const char *type, *identity;
@@ -316,6 +317,9 @@ typedef struct CudaAccumulator {
 CudaAccumulator cuda_accumulator_new(CudaWriter *w, const LoopNest *loop,
                                      const LoopOutput *r);
 void cuda_accumulator_declare(const CudaAccumulator *s, Buffer *out);
+/* At the end of a run, and of all runs. */
+void cuda_accumulator_end_run(const CudaAccumulator *s, Buffer *out);
+void cuda_accumulator_end(const CudaAccumulator *s, Buffer *out);
 void cuda_accumulator_update(CudaWriter *w, const CudaAccumulator *s,
                              Buffer *out);
 void cuda_accumulator_combine(CudaWriter *w, const CudaAccumulator *s,
@@ -351,14 +355,33 @@ const char *cuda_load_element(Emitter *e, Dtype t, const char *array,
                               const char *at);
 bool cuda_depends_on_axis(const LoopNest *loop, const AffineExpr *at,
                           uint32_t axis);
-/* Accesses a vector that begins at index `first` of the axis.  full: "" or a
- * bounds test that ends in "&& "; left: elements that remain on the axis. */
-void cuda_put_vector_load(CudaWriter *w, Buffer *out, const KernelOp *s,
-                          uint32_t axis, const char *to, const char *first,
-                          const char *full, const char *left);
-void cuda_put_vector_store(CudaWriter *w, Buffer *out, const LoopOutput *r,
-                           uint32_t axis, const char *from, const char *first,
-                           const char *full, const char *left);
+/* The accesses of a loop nest in vectors along an axis.  `first` is the index
+ * at which a vector begins. */
+typedef struct VectorAccess {
+  CudaWriter *w;
+  const LoopNest *loop;
+  uint32_t axis, width; /* of the lanes; width 1: there are none */
+  /* Lanes behind the end repeat the first element, and store nothing: `left`
+   * elements remain, and `full` says that all do. */
+  bool is_masked;
+  Buffer loads, stores; /* before and after the loop over the lanes */
+} VectorAccess;
+
+bool vector_fits(const VectorAccess *v, const AffineExpr *at);
+/* Declares an array for several vectors.  Returns its name. */
+const char *vector_declare(const VectorAccess *v, Buffer *out, char prefix,
+                           Dtype t, uint32_t vectors);
+/* Loads a vector; vector_put_load: to an array.  condition: "" or a test that
+ * ends in an operator; NULL: that of the lanes.  vector_load returns the
+ * element of a lane. */
+void vector_put_load(const VectorAccess *v, Buffer *out, const KernelOp *s,
+                     const char *to, const char *condition);
+const char *vector_load(VectorAccess *v, const KernelOp *s);
+/* Stores x as an element of a vector if it can.  live: a condition; or NULL. */
+void vector_put_store(VectorAccess *v, Buffer *out, const LoopOutput *r,
+                      const char *live, const char *x);
+/* Opens the loop over the lanes. */
+void vector_open(const VectorAccess *v, Buffer *out);
 
 /* ---- nest_emit.c, row_kernel.c, gemm_match.c, attention_analysis.c ---- */
 

@@ -84,12 +84,17 @@ typedef struct RowNest {
   bool is_across; /* adjacent threads have adjacent points */
   uint32_t vector_width, vectors_in_registers;
   int64_t run_elements; /* of the row, or terms of an element; 0: none */
+  uint32_t run_loop;    /* whose iterations are runs */
   bool has_runs;        /* float sums are added to others after each run */
   bool is_online;
   int64_t chunk; /* terms of a sum in a block; 0: all */
 } RowNest;
 
 /* ---- row_nest.c ---- */
+
+/* Returns true if the iterations of a loop are runs: it is serial, and so is
+ * the next loop of its axis. */
+bool nest_has_runs(const Nest *n, uint32_t at);
 
 /* Returns NULL, or the reason for which the loops are none of a thread
  * group. */
@@ -113,6 +118,30 @@ void cuda_choose_row_nests(CudaPass *p, const CudaTarget *target,
 /* Makes the nests, one for each loop nest, the schedule of the pass.  Returns
  * NULL, or the reason for which they are none; *loop is then the loop nest. */
 const char *cuda_rows_use(CudaPass *p, Nest **nests, uint32_t *loop);
+
+/* ---- nest_values.c ---- */
+
+/* Memory of a point for values between its loop nests, bytes; symbolic
+ * sizes. */
+typedef struct ValueMemory {
+  int64_t shared_bytes, scratch_bytes;
+} ValueMemory;
+
+/* Chooses where the values of a pass live.  registers: declarations. */
+ValueMemory cuda_choose_values(CudaWriter *w, Buffer *registers);
+/* Declares pointers to values in shared memory and in scratch memory. */
+void cuda_put_value_pointers(CudaWriter *w);
+/* Where an output of a loop nest of the pass lives. */
+const CudaLocal *cuda_value(const CudaWriter *w, uint32_t at, uint32_t result);
+/* Returns true if other threads read values of the loop nest in memory. */
+bool cuda_stores_in_memory(const CudaWriter *w, uint32_t at);
+/* The value that an op loads from a register; NULL: it is in memory.  width:
+ * lanes. */
+const char *cuda_load_value(CudaWriter *w, const KernelOp *s, uint32_t width);
+/* Stores x as an output of v->loop: for later loop nests, and in the result of
+ * the kernel.  live: the condition for stores in global memory; or NULL. */
+void cuda_put_output(VectorAccess *v, Buffer *out, uint32_t result,
+                     const CudaLocal *l, const char *live, const char *x);
 
 /* ---- online_softmax.c ---- */
 

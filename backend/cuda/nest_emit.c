@@ -25,7 +25,6 @@ typedef struct NestWriter {
   const LoopNest *spec;
   bool is_linear; /* the outermost loops are the blocks and the threads of one
                      axis */
-  uint32_t lanes_axis;
   const char *indices[MAX_NEST_AXES];   /* by axis, so far; NULL: none */
   uint32_t level_of[MAX_NEST_AXES];     /* by axis */
   uint32_t level_after[MAX_NEST_LOOPS]; /* by loop */
@@ -34,7 +33,7 @@ typedef struct NestWriter {
   Buffer before[MAX_NEST_LOOPS]; /* by loop: before the code of its level */
   Buffer after[MAX_NEST_LOOPS];  /* by loop: opens it */
   Buffer levels[MAX_LEVELS];     /* code of all loop nests */
-  Buffer loads, stores;          /* around the lanes */
+  VectorAccess vectors;
   Buffer tiles;
   int64_t grid_blocks, shared_bytes;
 } NestWriter;
@@ -244,10 +243,7 @@ static void open_lanes(NestWriter *p, uint32_t at) {
   if (piece_count(p, l->axis) > 2)
     buffer_puts(out, "if (left > 0) {\n");
   buffer_printf(out, "const bool full = left >= %lld;\n", (long long)l->count);
-  buffer_printf(&p->after[at],
-                "#pragma unroll\nfor (int v = 0; v < %lld; v++) {\n"
-                "const %s i%u = first + (v < left ? v : 0);\n",
-                (long long)l->count, type, l->axis);
+  vector_open(&p->vectors, &p->after[at]);
 }
 
 /* Prepares the text of all loops. */
@@ -341,24 +337,6 @@ static const char *put_tile(NestWriter *p, const LoopNest *loop,
 
 /* ---- operations ---- */
 
-static bool is_vector(const NestWriter *p, const AffineExpr *at,
-                      const LoopNest *loop) {
-  return p->lanes_axis != NO_AXIS &&
-         cuda_is_vectorizable(loop, at, p->lanes_axis, p->w->s->vector_width);
-}
-
-/* Vector loads precede the loop over the lanes. */
-static const char *put_vector(NestWriter *p, const KernelOp *s) {
-  CudaWriter *w = p->w;
-  Emitter *e = &w->e;
-  const char *name = format(e, "r%u", e->next_id++);
-  buffer_printf(&p->loads, "%s %s[%u];\n", memory_type(s->dtype), name,
-                w->s->vector_width);
-  cuda_put_vector_load(w, &p->loads, s, p->lanes_axis, name, "first",
-                       "full && ", "left");
-  return cuda_load_element(e, s->dtype, name, "v");
-}
-
 /* Operands in tiles or vectors, and values that earlier loop nests of the pass
  * computed for this point. */
 static const char *bind_operand(NestWriter *p, const LoopNest *loop,
@@ -367,43 +345,10 @@ static const char *bind_operand(NestWriter *p, const LoopNest *loop,
   if (s->kind == KOP_LOAD && !s->checked_index_count) {
     if (cuda_nest_shares(p->nest, loop, s))
       return put_tile(p, loop, s);
-    return is_vector(p, s->address, loop) ? put_vector(p, s) : NULL;
+    return vector_fits(&p->vectors, s->address) ? vector_load(&p->vectors, s)
+                                                : NULL;
   }
-  bool is_local = s->kind == KOP_LOAD_LOCAL &&
-                  w->locals[s->source_loop][s->source_output].storage !=
-                      STORAGE_POINT_SCRATCH;
-  return is_local ? format(&w->e, "l%u",
-                           w->locals[s->source_loop][s->source_output].name)
-                  : NULL;
-}
-
-static void put_result(NestWriter *p, Buffer *out, const LoopNest *loop,
-                       const LoopOutput *r, const CudaLocal *l) {
-  CudaWriter *w = p->w;
-  Emitter *e = &w->e;
-  const char *x = emit_scalar(e, r->value_op);
-  const char *stored = emit_store_value(e, r->value_op, r->dtype);
-  if (r->local_index && l->storage == STORAGE_POINT_SCRATCH)
-    cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
-                      emit_affine(e, r->local_index), x);
-  else if (r->local_index)
-    buffer_printf(out, "const %s l%u = %s;\n",
-                  scalar_type(value_class(r->dtype)), l->name,
-                  cuda_round_to_dtype(e, r->dtype, x));
-  if (!r->global_index)
-    return;
-  if (!is_vector(p, r->global_index, loop)) {
-    if (p->lanes_axis != NO_AXIS)
-      buffer_puts(out, "if (v < left)\n");
-    cuda_put_store(w, out, r, stored);
-    return;
-  }
-  const char *name = format(e, "w%u", e->next_id++);
-  buffer_printf(&p->loads, "%s %s[%u];\n", memory_type(r->dtype), name,
-                w->s->vector_width);
-  cuda_put_store_at(out, r->dtype, name, "v", stored);
-  cuda_put_vector_store(w, &p->stores, r, p->lanes_axis, name, "first",
-                        "full && ", "left");
+  return s->kind == KOP_LOAD_LOCAL ? cuda_load_value(w, s, 1) : NULL;
 }
 
 static void put_loop_nest(NestWriter *p, uint32_t at) {
@@ -413,14 +358,15 @@ static void put_loop_nest(NestWriter *p, uint32_t at) {
   const char **precomputed = NEW_ARRAY(e->arena, const char *, loop->ops.len);
   Buffer results = {.arena = e->arena};
   begin_loop_nest(p, loop);
+  p->vectors.loop = loop;
   for (uint32_t j = 0; j < loop->ops.len; j++)
     precomputed[j] = bind_operand(p, loop, &loop->ops.at[j]);
   e->ops.precomputed = precomputed;
   emit_ops(e);
   e->ops.precomputed = NULL;
   for (uint32_t j = 0; j < loop->outputs.len && !e->failed; j++)
-    put_result(p, &results, loop, &loop->outputs.at[j],
-               &w->locals[w->pass->first_loop + at][j]);
+    cuda_put_output(&p->vectors, &results, j, cuda_value(w, at, j), NULL,
+                    emit_scalar(e, loop->outputs.at[j].value_op));
   emit_append(&e->function.head, &e->levels.code[0]);
   for (uint32_t j = OUTER_LEVEL; j <= p->innermost; j++)
     emit_append(&p->levels[j], &e->levels.code[j]);
@@ -462,7 +408,7 @@ static void put_loops(NestWriter *p, Buffer *out) {
     }
     in_block &= l->run == NEST_BLOCK;
     if (l->run == NEST_LANES)
-      emit_append(out, &p->loads);
+      emit_append(out, &p->vectors.loads);
     emit_append(out, &p->after[j]);
     level = p->level_after[j];
     open += count_open(&p->before[j]) + count_open(&p->after[j]);
@@ -474,10 +420,8 @@ static void put_loops(NestWriter *p, Buffer *out) {
   emit_append(out, &p->levels[p->innermost]);
   for (; open > 0; open--) {
     buffer_puts(out, "}\n");
-    if (p->stores.len) {
-      emit_append(out, &p->stores);
-      p->stores.len = 0;
-    }
+    emit_append(out, &p->vectors.stores);
+    p->vectors.stores.len = 0;
   }
 }
 
@@ -497,14 +441,20 @@ void cuda_put_nest(CudaWriter *w) {
                     .nest = n,
                     .spec = w->k->loops.at[0],
                     .is_linear = is_linear(n),
-                    .lanes_axis =
-                        lanes == NO_LOOP ? NO_AXIS : n->loops[lanes].axis,
                     .grid_blocks = 1};
-  p->blocks = p->threads = p->loads = p->stores = p->tiles = none;
+  p->vectors = (VectorAccess){.w = w, .width = 1};
+  if (lanes != NO_LOOP) {
+    p->vectors.axis = n->loops[lanes].axis;
+    p->vectors.width = (uint32_t)n->loops[lanes].count;
+    p->vectors.is_masked = n->loops[lanes].tail == TAIL_MASK;
+  }
+  p->vectors.loads = p->vectors.stores = none;
+  p->blocks = p->threads = p->tiles = none;
   for (uint32_t j = 0; j < MAX_NEST_LOOPS; j++)
     p->before[j] = p->after[j] = none;
   for (uint32_t j = 0; j < MAX_LEVELS; j++)
     p->levels[j] = none;
+  cuda_choose_values(w, &w->body);
   find_levels(p);
   put_indices(p);
   for (uint32_t j = 0; j < w->k->loops.len && !w->e.failed; j++)

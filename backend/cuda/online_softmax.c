@@ -98,7 +98,8 @@ static void put_block_sum(ThreadGroup *t, uint32_t at, Buffer *out) {
   cuda_accumulator_update(t->w, &o->block_sum, &update);
   emit_append(out, &e->levels.code[OUTER_LEVEL]);
   cuda_accumulator_declare(&o->block_sum, out);
-  row_loop_put_for(t, &n, out, &update, "run", "stop");
+  row_loop_put(&(RowWalk){.t = t, .n = &n, .update = &update, .out = out},
+               n.row->run_loop + 1);
   const char *rescale =
       exp_expr(e, format(e, "before%u - %s", at, current_max));
   buffer_printf(out,
@@ -138,11 +139,9 @@ void online_put_rescale(ThreadGroup *t, uint32_t at) {
   const char *shift = format(e, "own%u - %s", at, x);
   buffer_printf(&results, "acc%u *= %s;\n", o->running_sum.name,
                 exp_expr(e, shift));
-  n.loop = loop;
+  n.loop = n.vectors.loop = loop;
   n.accumulators[o->pattern.sum_output] = o->running_sum;
-  thread_group_put_reduction(t, &o->running_sum, &results);
-  thread_group_put_scalar(t, &n, o->pattern.sum_output,
-                          cuda_accumulator_value(e, &o->running_sum), &results);
+  thread_group_end_sum(t, &n, o->pattern.sum_output, &results);
   emit_append(&t->body, &e->levels.code[OUTER_LEVEL]);
   emit_append(&t->body, &results);
   emit_append(&e->function.head, &e->levels.code[0]);

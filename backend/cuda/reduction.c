@@ -112,6 +112,19 @@ void cuda_accumulator_declare(const CudaAccumulator *s, Buffer *out) {
                   s->index_type, s->name);
   else
     buffer_printf(out, "%s acc%u = %s;\n", s->type, s->name, s->identity);
+  if (s->blocked_sum)
+    buffer_printf(out, "%s sum%u = 0;\n", s->type, s->name);
+}
+
+void cuda_accumulator_end_run(const CudaAccumulator *s, Buffer *out) {
+  if (s->blocked_sum)
+    buffer_printf(out, "sum%u += acc%u;\nacc%u = 0;\n", s->name, s->name,
+                  s->name);
+}
+
+void cuda_accumulator_end(const CudaAccumulator *s, Buffer *out) {
+  if (s->blocked_sum)
+    buffer_printf(out, "acc%u += sum%u;\n", s->name, s->name);
 }
 
 void cuda_accumulator_update(CudaWriter *w, const CudaAccumulator *s,

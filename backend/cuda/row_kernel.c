@@ -11,148 +11,6 @@
 
 #define format emit_format
 
-/* ---- storage of local values ---- */
-
-/* True if every loop reads the values in the threads that computed them. */
-static bool fits_in_registers(const CudaWriter *w, uint32_t at,
-                              uint32_t result) {
-  const LoopNest *from = w->k->loops.at[at];
-  const LoopOutput *r = &from->outputs.at[result];
-  if (!w->s->vectors_in_registers || row_loop_kind(from) == ROW_PARTIAL_REDUCE)
-    return false;
-  for (uint32_t j = 0; j < w->k->loops.len; j++) {
-    const LoopNest *loop = w->k->loops.at[j];
-    for (uint32_t i = 0; i < loop->ops.len; i++) {
-      const KernelOp *s = &loop->ops.at[i];
-      if (s->kind == KOP_LOAD_LOCAL &&
-          s->source_loop == w->pass->first_loop + at &&
-          s->source_output == result &&
-          (!row_nests_match(&w->s->rows[at], &w->s->rows[j]) ||
-           !affine_equal(s->address, r->local_index)))
-        return false;
-    }
-  }
-  return true;
-}
-
-enum { SHARED_ALIGN = 16 };
-
-static void choose_local_storage(ThreadGroup *t, uint32_t at, uint32_t result) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  const LoopNest *loop = w->k->loops.at[at];
-  const LoopOutput *r = &loop->outputs.at[result];
-  CudaLocal *l = &w->locals[w->pass->first_loop + at][result];
-  RowLoopKind kind = row_loop_kind(loop);
-  if (!r->local_index || l->storage == STORAGE_POINT_SCRATCH)
-    return;
-  if (kind == ROW_SCALAR || (kind == ROW_REDUCE && r->reduce != PRIM_NONE)) {
-    l->storage = STORAGE_SCALAR;
-    return;
-  }
-  const char *type = scalar_type(value_class(r->dtype));
-  if (fits_in_registers(w, at, result)) {
-    l->storage = STORAGE_REGISTERS;
-    buffer_printf(&t->body, "%s l%u[%u];\n", type, l->name,
-                  w->s->vectors_in_registers * w->s->vector_width);
-    return;
-  }
-  int64_t bytes =
-      emit_extent_mul(e, r->local_elements, dtype_info[r->dtype].bytes);
-  bytes = emit_extent_mul(e, emit_extent_ceil_div(e, bytes, SHARED_ALIGN),
-                          SHARED_ALIGN);
-  int64_t after_block = emit_extent_add(e, t->shared_bytes, bytes);
-  int64_t points = w->s->block_threads / w->s->group_threads;
-  bool fits =
-      extent_is_static(w->k->graph, after_block) &&
-      after_block * points + w->s->block_threads * REDUCTION_SLOT_BYTES <=
-          (int64_t)w->target->default_shared_bytes;
-  l->storage = fits ? STORAGE_SHARED : STORAGE_GROUP_SCRATCH;
-  l->scratch_offset = fits ? t->shared_bytes : t->scratch_bytes;
-  if (fits)
-    t->shared_bytes = after_block;
-  else
-    t->scratch_bytes = emit_extent_add(e, t->scratch_bytes, bytes);
-}
-
-static void put_local_pointers(ThreadGroup *t) {
-  CudaWriter *w = t->w;
-  for (uint32_t j = 0; j < w->k->loops.len; j++)
-    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++) {
-      const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
-      const CudaLocal *l = row_output_local(w, w->pass->first_loop + j, i);
-      const char *type = memory_type(r->dtype);
-      if (r->local_index &&
-          (l->storage == STORAGE_SHARED || l->storage == STORAGE_GROUP_SCRATCH))
-        buffer_printf(&w->head, "%s *const l%u = (%s *)(%s + %s);\n", type,
-                      l->name, type,
-                      l->storage == STORAGE_SHARED ? "local" : "own",
-                      emit_int(&w->e, l->scratch_offset));
-    }
-}
-
-/* ---- reductions ---- */
-
-static void declare_accumulator(const CudaAccumulator *s, Buffer *out) {
-  cuda_accumulator_declare(s, out);
-  if (s->blocked_sum)
-    buffer_printf(out, "%s sum%u = 0;\n", s->type, s->name);
-}
-
-static void put_sum_block_end(const CudaAccumulator *s, Buffer *out) {
-  if (s->blocked_sum)
-    buffer_printf(out, "sum%u += acc%u;\nacc%u = 0;\n", s->name, s->name,
-                  s->name);
-}
-
-static void put_sum_end(const CudaAccumulator *s, Buffer *out) {
-  if (s->blocked_sum)
-    buffer_printf(out, "acc%u += sum%u;\n", s->name, s->name);
-}
-
-/* ---- stores ---- */
-
-/* Stores one element of a row. */
-static void store_element(ThreadGroup *t, RowLoop *n, uint32_t j, const char *x,
-                          Buffer *out) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  const LoopOutput *r = &n->loop->outputs.at[j];
-  const CudaLocal *l =
-      row_output_local(w, w->pass->first_loop + n->loop_index, j);
-  uint32_t axis = n->row->axes[n->row->axis_count - 1];
-  if (r->local_index && l->storage == STORAGE_REGISTERS) {
-    buffer_printf(out, "%s = %s;\n",
-                  n->vector_width > 1
-                      ? format(e, "l%u[t * %u + v]", l->name, n->vector_width)
-                      : format(e, "l%u[t]", l->name),
-                  cuda_round_to_dtype(e, r->dtype, x));
-  } else if (r->local_index) {
-    if (l->storage == STORAGE_POINT_SCRATCH)
-      buffer_puts(out, "if (live)\n");
-    cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
-                      emit_affine(e, r->local_index), x);
-    t->needs_barrier |= l->storage != STORAGE_POINT_SCRATCH;
-  }
-  if (!r->global_index)
-    return;
-  if (!row_output_is_reduction(r))
-    x = emit_store_value(e, r->value_op, r->dtype);
-  if (n->vector_width > 1 &&
-      cuda_is_vectorizable(n->loop, r->global_index, axis, n->vector_width)) {
-    const char *name = format(e, "w%u", e->next_id++);
-    buffer_printf(&n->loads, "%s %s[%u];\n", memory_type(r->dtype), name,
-                  n->vector_width);
-    cuda_put_store_at(out, r->dtype, name, "v", x);
-    buffer_puts(&n->stores, "if (live)\n");
-    cuda_put_vector_store(w, &n->stores, r, axis, name, "first", "",
-                          format(e, "%u", n->vector_width));
-    return;
-  }
-  buffer_puts(out, "if (live)\n");
-  cuda_put_store(w, out, r, x);
-}
-
 /* Makes the writes of the group visible to all its threads. */
 static void put_barrier(ThreadGroup *t, Buffer *out) {
   const CudaSchedule *s = t->w->s;
@@ -163,97 +21,7 @@ static void put_barrier(ThreadGroup *t, Buffer *out) {
                        : "ax_sync_warp();\n");
 }
 
-static bool writes_memory(const ThreadGroup *t, const RowLoop *n) {
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
-    const CudaLocal *l =
-        row_output_local(t->w, t->w->pass->first_loop + n->loop_index, j);
-    if (n->loop->outputs.at[j].local_index &&
-        (l->storage == STORAGE_SHARED || l->storage == STORAGE_GROUP_SCRATCH))
-      return true;
-  }
-  return false;
-}
-
 /* ---- loop nests ---- */
-
-/* Opens the loop over runs: each ends at `stop`.  The index after the last run
- * may not fit in 32 bits. */
-static void open_runs(const CudaWriter *w, const RowLoop *n, const char *from,
-                      const char *to, Buffer *out) {
-  const char *type = w->dialect.index_type;
-  long long step = (long long)n->row->run_elements;
-  buffer_printf(out,
-                "for (int64_t run = %s; run < %s; run += %lld) {\n"
-                "const %s stop = %s - run < %lld ? %s : run + %lld;\n",
-                from, to, step, type, to, step, to, step);
-}
-
-/* Ends the runs.  after: code after each run. */
-static void close_runs(const RowLoop *n, const Buffer *after, Buffer *out) {
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    put_sum_block_end(&n->accumulators[j], out);
-  emit_append(out, after);
-  buffer_puts(out, "}\n");
-}
-
-static void declare_accumulators(const RowLoop *n, Buffer *out) {
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    if (row_output_is_reduction(&n->loop->outputs.at[j]))
-      declare_accumulator(&n->accumulators[j], out);
-}
-
-/* The reduced axes of an element, in its thread; the last one has runs. */
-static void put_inner_loops(CudaWriter *w, const RowLoop *n,
-                            const Buffer *update, Buffer *out) {
-  Emitter *e = &w->e;
-  const LoopNest *loop = n->loop;
-  const char *type = w->dialect.index_type;
-  Buffer none = {.arena = e->arena};
-  declare_accumulators(n, out);
-  for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++) {
-    bool is_last = v + 1 == loop->axis_count;
-    bool has_runs = is_last && n->row->run_elements;
-    const char *to = emit_int(e, loop->extents[v]);
-    if (has_runs)
-      open_runs(w, n, "0", to, out);
-    if (is_last)
-      buffer_printf(out, "#pragma unroll %d\n", VECTOR_UNROLL);
-    buffer_printf(out, "for (%s i%u = %s; i%u < %s; i%u++) {\n", type, v,
-                  has_runs ? "run" : "0", v, has_runs ? "stop" : to, v);
-    emit_append(out, &e->levels.code[e->levels.of[v]]);
-  }
-  emit_append(out, &e->check_code);
-  emit_append(out, update);
-  buffer_puts(out, "}\n");
-  if (n->row->run_elements)
-    close_runs(n, &none, out);
-  for (uint32_t v = loop->spatial_axes + 1; v < loop->axis_count; v++)
-    buffer_puts(out, "}\n");
-}
-
-/* The loop over the whole row, up to `to`, whose sums the group joins.
- * after_run: code after each run. */
-static void put_reduction(ThreadGroup *t, RowLoop *n, const char *to,
-                          const Buffer *update, const Buffer *after_run,
-                          Buffer *out) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  const char *from =
-      format(e, "%slane * %u", w->part_count ? "from + " : "", n->vector_width);
-  declare_accumulators(n, out);
-  online_declare(t, n->loop_index, out);
-  if (n->row->run_elements) {
-    open_runs(w, n, from, to, out);
-    from = "run", to = "stop";
-  }
-  online_begin(t, n->loop_index, out);
-  row_loop_put_for(t, n, out, update, from, to);
-  if (n->row->run_elements)
-    close_runs(n, after_run, out);
-  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
-    put_sum_end(&n->accumulators[j], out);
-  online_end(t, n->loop_index, out);
-}
 
 /* What happens to the outputs in the innermost loop, and at the end of their
  * sums. */
@@ -264,54 +32,20 @@ static void put_outputs(ThreadGroup *t, RowLoop *n, Buffer *update,
   for (uint32_t j = 0; j < n->loop->outputs.len; j++) {
     const LoopOutput *r = &n->loop->outputs.at[j];
     const CudaAccumulator *s = &n->accumulators[j];
+    bool is_sum = n->kind != ROW_SCALAR && row_output_is_reduction(r);
     if (!is_output_used(r))
       continue;
-    if (n->kind == ROW_SCALAR) {
-      thread_group_put_scalar(t, n, j, emit_scalar(e, r->value_op), update);
-    } else if (!row_output_is_reduction(r)) {
-      store_element(t, n, j, emit_scalar(e, r->value_op), update);
-    } else if (n->kind == ROW_REDUCE) {
+    if (is_sum)
       cuda_accumulator_update(w, s, update);
-      thread_group_put_reduction(t, s, finish);
-      thread_group_put_scalar(t, n, j, cuda_accumulator_value(e, s), finish);
-    } else {
-      cuda_accumulator_update(w, s, update);
-      put_sum_end(s, finish);
-      store_element(t, n, j, cuda_accumulator_value(e, s), finish);
-    }
+    if (is_sum && n->kind == ROW_REDUCE)
+      thread_group_end_sum(t, n, j, finish);
+    else
+      cuda_put_output(&n->vectors, is_sum ? finish : update, j,
+                      cuda_value(w, n->loop_index, j),
+                      n->kind == ROW_SCALAR ? "live && lane == 0" : "live",
+                      is_sum ? cuda_accumulator_value(e, s)
+                             : emit_scalar(e, r->value_op));
   }
-}
-
-static void put_loops(ThreadGroup *t, RowLoop *n, const Buffer *after_run) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  Buffer *out = &t->body, update = {.arena = e->arena}, finish = update;
-  const char *to = n->kind != ROW_REDUCE ? NULL
-                   : w->part_count       ? "to"
-                                         : emit_int(e, n->row_length);
-  put_outputs(t, n, &update, &finish);
-  emit_append(out, &e->levels.code[OUTER_LEVEL]);
-  if (n->kind == ROW_REDUCE) {
-    put_reduction(t, n, to, &update, after_run, out);
-  } else if (n->kind == ROW_SCALAR) {
-    emit_append(out, &e->check_code);
-    emit_append(out, &update);
-  } else {
-    row_open(w, n, out,
-             n->vector_width > 1 ? format(e, "lane * %u", n->vector_width)
-                                 : "lane",
-             emit_int(e, n->row_length));
-    if (n->kind == ROW_PARTIAL_REDUCE) {
-      put_inner_loops(w, n, &update, out);
-      emit_append(out, &finish);
-    } else {
-      emit_append(out, &e->check_code);
-      emit_append(out, &update);
-    }
-    row_close(n, out);
-    return;
-  }
-  emit_append(out, &finish);
 }
 
 static bool is_any_output_used(const LoopNest *loop) {
@@ -331,14 +65,19 @@ static void put_loop(ThreadGroup *t, uint32_t at) {
     online_put_rescale(t, at);
     return;
   }
-  Buffer after_block = online_put_blocks(t, at);
+  Buffer after_run = online_put_blocks(t, at), update = {.arena = e->arena},
+         finish = update;
   row_loop_begin(t, &n, w->k->loops.at[at], at, NULL);
   if (e->failed)
     return;
-  put_loops(t, &n, &after_block);
+  put_outputs(t, &n, &update, &finish);
+  emit_append(&t->body, &e->levels.code[OUTER_LEVEL]);
+  row_loop_put(&(RowWalk){t, &n, &update, &finish, &after_run, &t->body}, 0);
   emit_append(&e->function.head, &e->levels.code[0]);
-  if (writes_memory(t, &n))
+  if (cuda_stores_in_memory(w, at)) {
     put_barrier(t, &t->body);
+    t->needs_barrier = true;
+  }
 }
 
 /* ---- pass ---- */
@@ -359,14 +98,14 @@ static void put_group_index(ThreadGroup *t) {
   int64_t shared_bytes =
       t->reduction_count ? row_reduction_slots(t) * row_reduction_slot_bytes(t)
                          : 0;
-  if (t->shared_bytes) {
+  if (t->memory.shared_bytes) {
     buffer_printf(
         head, "unsigned char *const local = ax_shared() + %lld + slot * %s;\n",
-        (long long)shared_bytes, emit_int(e, t->shared_bytes));
-    shared_bytes += t->shared_bytes * width;
+        (long long)shared_bytes, emit_int(e, t->memory.shared_bytes));
+    shared_bytes += t->memory.shared_bytes * width;
   }
-  if (t->scratch_bytes) {
-    int64_t all = emit_extent_mul(e, t->scratch_bytes,
+  if (t->memory.scratch_bytes) {
+    int64_t all = emit_extent_mul(e, t->memory.scratch_bytes,
                                   (int64_t)ROW_MAX_SCRATCH_BLOCKS * width);
     int64_t at = cuda_alloc_scratch_bytes(w, all);
     const char *start = emit_int(e, at);
@@ -374,7 +113,7 @@ static void put_group_index(ThreadGroup *t) {
         head,
         "char *const own = scratch + %s + ((int64_t)blockIdx.x * %u + "
         "slot) * %s;\n",
-        start, width, emit_int(e, t->scratch_bytes));
+        start, width, emit_int(e, t->memory.scratch_bytes));
     w->pass->max_grid_blocks = ROW_MAX_SCRATCH_BLOCKS;
   }
   w->pass->shared_bytes = shared_bytes;
@@ -443,15 +182,13 @@ void cuda_put_row_kernel(CudaWriter *w) {
   Buffer *out = &w->body;
   online_match(&t);
   count_reductions(&t);
-  for (uint32_t j = 0; j < w->k->loops.len; j++)
-    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++)
-      choose_local_storage(&t, j, i);
+  t.memory = cuda_choose_values(w, &t.body);
   w->dialect.divide_by_row_sum = "ax_quotient";
   for (uint32_t j = 0; j < w->k->loops.len && !e->failed; j++)
     put_loop(&t, j);
   w->dialect.divide_by_row_sum = NULL;
   put_group_index(&t);
-  put_local_pointers(&t);
+  cuda_put_value_pointers(w);
   put_point(w, out);
   emit_append(out, &t.body);
   if (t.needs_barrier)

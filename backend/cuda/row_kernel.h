@@ -35,8 +35,7 @@ typedef struct ThreadGroup {
    * far. */
   uint32_t reduction_count, reductions_done;
   bool has_arg_reduction, needs_barrier; /* other uses of shared memory */
-  int64_t shared_bytes;  /* local values of one point, symbolic size */
-  int64_t scratch_bytes; /* scratch memory of one group, symbolic size */
+  ValueMemory memory;
 } ThreadGroup;
 
 /* A loop while it is emitted. */
@@ -45,10 +44,10 @@ typedef struct RowLoop {
   uint32_t loop_index; /* in the pass */
   RowLoopKind kind;
   const RowNest *row;
-  uint32_t vector_width, vectors_in_registers;
+  VectorAccess vectors;
+  uint32_t vectors_in_registers;
   int64_t row_length; /* distributed elements; symbolic size */
   CudaAccumulator accumulators[MAX_LOOP_OUTPUTS];
-  Buffer loads, stores;
   /* Loads of all elements of a thread before the loop, so that they are in
    * flight together.  `early_loads` are vector loads and require the condition
    * `early_aligned`; `early_scalar_loads` have no requirement. */
@@ -56,10 +55,18 @@ typedef struct RowLoop {
   uint32_t early_elements;
 } RowLoop;
 
+/* The code in the loops of a nest. */
+typedef struct RowWalk {
+  ThreadGroup *t;
+  RowLoop *n;
+  const Buffer *update;    /* in the innermost loop */
+  const Buffer *finish;    /* at the end of the sums; NULL: they go on */
+  const Buffer *after_run; /* or NULL */
+  Buffer *out;
+} RowWalk;
+
 /* ---- row_loop.c ---- */
 
-const CudaLocal *row_output_local(const CudaWriter *w, uint32_t loop,
-                                  uint32_t result);
 /* Slots of shared memory between which the reductions of a group alternate, and
  * the size of a slot, bytes. */
 uint32_t row_reduction_slots(const ThreadGroup *t);
@@ -68,21 +75,11 @@ uint32_t row_reduction_slot_bytes(const ThreadGroup *t);
  * the first op; NULL: no replacement. */
 void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
                     uint32_t at, const char *first);
-/* Emits the loop over row elements `from` .. `to` with body `update`. */
-void row_loop_put_for(ThreadGroup *t, const RowLoop *n, Buffer *out,
-                      const Buffer *update, const char *from, const char *to);
-/* row_open: emits `for (j ...) {`, its indices, the vector loads, and `for (v
- * ...) {`.  row_close: emits the end of both. */
-void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
-              const char *to);
-void row_close(const RowLoop *n, Buffer *out);
-/* thread_group_put_reduction: combines the accumulators of all threads; every
- * thread gets the result.  thread_group_put_scalar: stores a value that the
- * group has once. */
-void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
-                                Buffer *out);
-void thread_group_put_scalar(ThreadGroup *t, const RowLoop *n, uint32_t j,
-                             const char *x, Buffer *out);
+/* Emits the loops of the nest from number `at` on. */
+void row_loop_put(const RowWalk *k, uint32_t at);
+/* Combines the accumulators of all threads, and stores the sum: the group has
+ * it once. */
+void thread_group_end_sum(ThreadGroup *t, RowLoop *n, uint32_t j, Buffer *out);
 
 /* ---- online_softmax.c ---- */
 

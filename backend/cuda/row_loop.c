@@ -1,5 +1,5 @@
-/* A loop over a row that a thread group shares: the for statement, and the
- * combination of the threads' results. */
+/* The loops of a nest whose row a thread group shares, and how the group joins
+ * its sums. */
 #include "backend/cuda/row_kernel.h"
 #include "machine/limits/cuda.h"
 #include "support/arena.h"
@@ -11,11 +11,6 @@ enum {
 };
 
 #define format emit_format
-
-const CudaLocal *row_output_local(const CudaWriter *w, uint32_t loop,
-                                  uint32_t result) {
-  return &w->locals[loop][result];
-}
 
 static void begin_accumulator(ThreadGroup *t, RowLoop *n, uint32_t j) {
   CudaWriter *w = t->w;
@@ -50,8 +45,9 @@ static uint32_t reduction_slot_offset(const ThreadGroup *t, uint32_t fold) {
              : (third ? 2 : fold % 2) * row_reduction_slot_bytes(t);
 }
 
-void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
-                                Buffer *out) {
+/* Combines the accumulators of all threads; every thread gets the result. */
+static void join_threads(ThreadGroup *t, const CudaAccumulator *s,
+                         Buffer *out) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   if (w->s->group_threads == 1)
@@ -64,6 +60,23 @@ void thread_group_put_reduction(ThreadGroup *t, const CudaAccumulator *s,
           : format(e, "ax_fold<%u>", w->s->group_threads),
       format(e, "ax_shared() + %u",
              reduction_slot_offset(t, t->reductions_done++)));
+}
+
+void thread_group_end_sum(ThreadGroup *t, RowLoop *n, uint32_t j, Buffer *out) {
+  CudaWriter *w = t->w;
+  Emitter *e = &w->e;
+  const CudaAccumulator *s = &n->accumulators[j];
+  join_threads(t, s, out);
+  if (!w->part_count) {
+    cuda_put_output(&n->vectors, out, j, cuda_value(w, n->loop_index, j),
+                    "live && lane == 0", cuda_accumulator_value(e, s));
+    return;
+  }
+  buffer_puts(out, "if (live && lane == 0) {\n");
+  cuda_accumulator_store_partial(
+      w, s, &w->partial_out,
+      format(e, "part * %s + point", emit_int(e, w->point_count)), out);
+  buffer_puts(out, "}\n");
 }
 
 static bool is_row_load(const RowLoop *n, const KernelOp *s) {
@@ -101,85 +114,48 @@ static bool is_read_again(const ThreadGroup *t, const RowLoop *n,
 }
 
 /* Loads all row elements of a thread before the loop. */
-static void put_early_load(ThreadGroup *t, RowLoop *n, const KernelOp *s,
-                           uint32_t axis, const char *name) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  const char *to = format(e, "%s + t * %u", name, n->vector_width);
-  const char *left = format(e, "%u", n->vector_width);
-  cuda_put_vector_load(w, &n->early_loads, s, axis, to, "first", "true || ",
-                       left);
-  cuda_put_vector_load(w, &n->early_scalar_loads, s, axis, to, "first",
-                       "false && ", left);
+static void put_early_load(RowLoop *n, const KernelOp *s, const char *name) {
+  Emitter *e = &n->vectors.w->e;
+  const char *to = format(e, "%s + t * %u", name, n->vectors.width);
+  vector_put_load(&n->vectors, &n->early_loads, s, to, "true || ");
+  vector_put_load(&n->vectors, &n->early_scalar_loads, s, to, "false && ");
   buffer_printf(&n->early_aligned, "%sax_aligned(p%u)",
                 n->early_aligned.len ? " && " : "", s->input);
-  n->early_elements += n->vectors_in_registers * n->vector_width;
+  n->early_elements += n->vectors_in_registers * n->vectors.width;
 }
 
 /* Binds a load of the row: to registers or to a vector.  NULL: no binding. */
 static const char *bind_load(ThreadGroup *t, RowLoop *n, const KernelOp *s) {
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
-  uint32_t axis = n->row->axes[n->row->axis_count - 1];
   const char *index =
-      n->vector_width > 1 ? format(e, "t * %u + v", n->vector_width) : "t";
-  bool vector =
-      n->vector_width > 1 &&
-      cuda_is_vectorizable(n->loop, s->address, axis, n->vector_width);
+      n->vectors.width > 1 ? format(e, "t * %u + v", n->vectors.width) : "t";
+  bool vector = vector_fits(&n->vectors, s->address);
   bool affine = !affine_has_floor_divs(s->address);
   const char *name =
       n->vectors_in_registers && affine ? find_register_row(t, n, s) : NULL;
   if (name)
     return cuda_load_element(e, s->dtype, name, index);
   bool keep = n->vectors_in_registers && affine && is_read_again(t, n, s) &&
-              (vector || n->vector_width == 1);
+              (vector || n->vectors.width == 1);
   bool early =
       vector && n->vectors_in_registers && affine &&
-      (keep || n->early_elements + n->vectors_in_registers * n->vector_width <=
+      (keep || n->early_elements + n->vectors_in_registers * n->vectors.width <=
                    MAX_EARLY_ELEMENTS);
   if (!vector && !keep)
     return NULL;
-  name = format(e, "r%u", e->next_id++);
-  const char *type = memory_type(s->dtype);
-  if (keep || early) {
-    buffer_printf(&t->body, "%s %s[%u];\n", type, name,
-                  n->vectors_in_registers * n->vector_width);
-    if (keep)
-      VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->row, s, name}));
-  } else {
-    buffer_printf(&n->loads, "%s %s[%u];\n", type, name, n->vector_width);
-  }
-  const char *element =
-      cuda_load_element(e, s->dtype, name, keep || early ? index : "v");
+  if (!keep && !early)
+    return vector_load(&n->vectors, s);
+  name = vector_declare(&n->vectors, &t->body, 'r', s->dtype,
+                        n->vectors_in_registers);
+  if (keep)
+    VEC_PUSH(e->arena, t->register_rows, ((RegisterRow){n->row, s, name}));
+  const char *element = cuda_load_element(e, s->dtype, name, index);
   if (!vector)
     return format(e, "(%s[t] = p%u[%s], %s)", name, s->input,
                   emit_affine(e, s->address), element);
-  if (early)
-    put_early_load(t, n, s, axis, name);
-  else
-    cuda_put_vector_load(w, &n->loads, s, axis, name, "first", "",
-                         format(e, "%u", n->vector_width));
+  put_early_load(n, s, name);
   return element;
-}
-
-static const char *bind_local(CudaWriter *w, const RowLoop *n,
-                              const KernelOp *s) {
-  Emitter *e = &w->e;
-  const CudaLocal *l = row_output_local(w, s->source_loop, s->source_output);
-  switch (l->storage) {
-  case STORAGE_SCALAR:
-    return format(e, "l%u", l->name);
-  case STORAGE_REGISTERS:
-    return n->vector_width > 1
-               ? format(e, "l%u[t * %u + v]", l->name, n->vector_width)
-               : format(e, "l%u[t]", l->name);
-  case STORAGE_NONE:
-  case STORAGE_SHARED:
-  case STORAGE_GROUP_SCRATCH:
-  case STORAGE_POINT_SCRATCH:
-    break;
-  }
-  return NULL;
 }
 
 static const char **bind_all(ThreadGroup *t, RowLoop *n) {
@@ -189,7 +165,7 @@ static const char **bind_all(ThreadGroup *t, RowLoop *n) {
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     const KernelOp *s = &loop->ops.at[j];
     if (s->kind == KOP_LOAD_LOCAL)
-      precomputed[j] = bind_local(t->w, n, s);
+      precomputed[j] = cuda_load_value(t->w, s, n->vectors.width);
     else if (n->kind != ROW_SCALAR && n->kind != ROW_PARTIAL_REDUCE &&
              is_row_load(n, s))
       precomputed[j] = bind_load(t, n, s);
@@ -208,7 +184,7 @@ static void begin_row_loop(CudaWriter *w, RowLoop *n) {
   emit_begin_loop(e, loop, NO_AXIS, loops, order);
   for (uint32_t k = 0; k < n->row->axis_count; k++)
     e->levels.of[n->row->axes[k]] = level;
-  if (n->vector_width > 1)
+  if (n->vectors.width > 1)
     e->levels.of[n->row->axes[n->row->axis_count - 1]] = ++level;
   if (n->kind == ROW_PARTIAL_REDUCE)
     for (uint32_t v = loop->spatial_axes; v < loop->axis_count; v++)
@@ -219,7 +195,7 @@ static void begin_row_loop(CudaWriter *w, RowLoop *n) {
 /* True if all elements are in bounds, so that no bounds test is needed. */
 static bool is_full_row(const CudaWriter *w, const RowLoop *n) {
   return n->row_length == (int64_t)n->vectors_in_registers *
-                              w->s->group_threads * n->vector_width;
+                              w->s->group_threads * n->vectors.width;
 }
 
 /* Emits the head of a loop: its index, and the addresses that depend on it. */
@@ -228,13 +204,13 @@ static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
   Emitter *e = &w->e;
   const char *type = w->dialect.index_type;
   uint32_t last = n->row->axes[n->row->axis_count - 1],
-           step = w->s->group_threads * n->vector_width;
+           step = w->s->group_threads * n->vectors.width;
   if (n->vectors_in_registers) {
     buffer_printf(out,
                   "#pragma unroll\nfor (int t = 0; t < %u; t++) {\n"
                   "const %s j = (t * %u + lane) * %u;\n",
                   n->vectors_in_registers, type, w->s->group_threads,
-                  n->vector_width);
+                  n->vectors.width);
     if (is_full_row(w, n))
       buffer_puts(out, "{\n");
     else
@@ -243,7 +219,7 @@ static void open_loop(CudaWriter *w, const RowLoop *n, Buffer *out,
     buffer_printf(out, "for (%s j = %s; j < %s; j += %u) {\n", type, from, to,
                   step);
   }
-  if (n->vector_width == 1) {
+  if (n->vectors.width == 1) {
     cuda_put_unravel(w, out, n->loop, n->row->axis_count, n->row->axes, "j");
   } else if (n->row->axis_count == 1) {
     buffer_printf(out, "const %s first = j;\n", type);
@@ -271,63 +247,11 @@ static void put_early_loads(CudaWriter *w, const RowLoop *n, Buffer *out,
   buffer_puts(out, "}\n}\n}\n");
 }
 
-void row_open(CudaWriter *w, const RowLoop *n, Buffer *out, const char *from,
-              const char *to) {
-  Emitter *e = &w->e;
-  uint32_t last = n->row->axes[n->row->axis_count - 1];
-  if (n->early_loads.len)
-    put_early_loads(w, n, out, from, to);
-  open_loop(w, n, out, from, to);
-  emit_append(out, &n->loads);
-  if (n->vector_width > 1) {
-    buffer_printf(out,
-                  "#pragma unroll\nfor (int v = 0; v < %u; v++) {\n"
-                  "const %s i%u = first + v;\n",
-                  n->vector_width, w->dialect.index_type, last);
-    emit_append(out, &e->levels.code[DISTRIBUTED_LEVEL + 1]);
-  }
-}
+/* ---- loops ---- */
 
-void row_close(const RowLoop *n, Buffer *out) {
-  if (n->vector_width > 1)
-    buffer_puts(out, "}\n");
-  emit_append(out, &n->stores);
-  buffer_puts(out, n->vectors_in_registers ? "}\n}\n" : "}\n");
-}
-
-void thread_group_put_scalar(ThreadGroup *t, const RowLoop *n, uint32_t j,
-                             const char *x, Buffer *out) {
-  CudaWriter *w = t->w;
-  Emitter *e = &w->e;
-  const LoopOutput *r = &n->loop->outputs.at[j];
-  const CudaLocal *l =
-      row_output_local(w, w->pass->first_loop + n->loop_index, j);
-  if (w->part_count) {
-    buffer_puts(out, "if (live && lane == 0) {\n");
-    cuda_accumulator_store_partial(
-        w, &n->accumulators[j], &w->partial_out,
-        format(e, "part * %s + point", emit_int(e, w->point_count)), out);
-    buffer_puts(out, "}\n");
-    return;
-  }
-  if (r->local_index && l->storage == STORAGE_SCALAR)
-    buffer_printf(out, "const %s l%u = %s;\n",
-                  scalar_type(value_class(r->dtype)), l->name,
-                  cuda_round_to_dtype(e, r->dtype, x));
-  if (r->local_index && l->storage == STORAGE_POINT_SCRATCH) {
-    buffer_puts(out, "if (live && lane == 0)\n");
-    cuda_put_store_at(out, r->dtype, format(e, "l%u", l->name),
-                      emit_affine(e, r->local_index), x);
-  }
-  if (r->global_index) {
-    buffer_puts(out, "if (live && lane == 0)\n");
-    cuda_put_store(w, out, r, x);
-  }
-}
-
-/* Unroll factor of a reduction loop.  Scalar loops are unrolled more.  Full
- * blocks have few registers per thread, so loops with several loads are
- * unrolled less.  Long loop bodies are not unrolled. */
+/* Unroll factor of a loop over the terms that a group shares.  Scalar loops are
+ * unrolled more.  Full blocks have few registers per thread, so loops with
+ * several loads are unrolled less.  Long loop bodies are not unrolled. */
 static int unroll_factor(const ThreadGroup *t, const RowLoop *n) {
   if (n->loop->ops.len > MAX_UNROLLED_OPS)
     return 1;
@@ -336,19 +260,132 @@ static int unroll_factor(const ThreadGroup *t, const RowLoop *n) {
   uint32_t reads = 0;
   for (uint32_t j = 0; j < n->loop->ops.len; j++)
     reads += n->loop->ops.at[j].kind == KOP_LOAD;
-  if (full_block && n->vector_width > 1 && reads >= MIN_PENDING_LOADS)
+  if (full_block && n->vectors.width > 1 && reads >= MIN_PENDING_LOADS)
     return VECTOR_UNROLL / 2;
-  return n->vector_width > 1 || full_block ? VECTOR_UNROLL : SCALAR_UNROLL;
+  return n->vectors.width > 1 || full_block ? VECTOR_UNROLL : SCALAR_UNROLL;
 }
 
-void row_loop_put_for(ThreadGroup *t, const RowLoop *n, Buffer *out,
-                      const Buffer *update, const char *from, const char *to) {
-  if (!n->vectors_in_registers)
-    buffer_printf(out, "#pragma unroll %d\n", unroll_factor(t, n));
-  row_open(t->w, n, out, from, to);
-  emit_append(out, &t->w->e.check_code);
-  emit_append(out, update);
-  row_close(n, out);
+/* The range of a loop: of a run, or of its axis. */
+static void find_range(const RowWalk *k, uint32_t at, const char **from,
+                       const char **to) {
+  CudaWriter *w = k->t->w;
+  Emitter *e = &w->e;
+  const RowLoop *n = k->n;
+  const Nest *nest = n->row->nest;
+  const NestLoop *l = &nest->loops[at];
+  uint32_t outer = nest_find(nest, l->axis, nest_piece(nest, at) + 1);
+  if (outer != NO_LOOP && nest_has_runs(nest, outer)) {
+    *from = "run", *to = "stop";
+  } else if (l->axis != n->row->axis) {
+    *from = "0", *to = emit_int(e, n->loop->extents[l->axis]);
+  } else {
+    uint32_t width = n->vectors.width;
+    *from = format(e, "%slane%s", w->part_count ? "from + " : "",
+                   width > 1 ? format(e, " * %u", width) : "");
+    *to = w->part_count ? "to" : emit_int(e, n->row_length);
+  }
+}
+
+/* Runs: each ends at `stop`.  The index after the last run may not fit in 32
+ * bits. */
+static void put_runs(const RowWalk *k, uint32_t at) {
+  const RowLoop *n = k->n;
+  const char *type = k->t->w->dialect.index_type, *from, *to;
+  long long step = (long long)n->row->run_elements;
+  find_range(k, at, &from, &to);
+  buffer_printf(k->out,
+                "for (int64_t run = %s; run < %s; run += %lld) {\n"
+                "const %s stop = %s - run < %lld ? %s : run + %lld;\n",
+                from, to, step, type, to, step, to, step);
+  online_begin(k->t, n->loop_index, k->out);
+  row_loop_put(k, at + 1);
+  for (uint32_t j = 0; j < n->loop->outputs.len; j++)
+    cuda_accumulator_end_run(&n->accumulators[j], k->out);
+  emit_append(k->out, k->after_run);
+  buffer_puts(k->out, "}\n");
+}
+
+/* The loop over the row, which the threads of the group share. */
+static void put_row(const RowWalk *k, uint32_t at) {
+  CudaWriter *w = k->t->w;
+  const RowLoop *n = k->n;
+  const char *from, *to;
+  find_range(k, at, &from, &to);
+  if (n->kind == ROW_REDUCE && !n->vectors_in_registers)
+    buffer_printf(k->out, "#pragma unroll %d\n", unroll_factor(k->t, n));
+  if (n->early_loads.len)
+    put_early_loads(w, n, k->out, from, to);
+  open_loop(w, n, k->out, from, to);
+  row_loop_put(k, at + 1);
+  buffer_puts(k->out, n->vectors_in_registers ? "}\n}\n" : "}\n");
+}
+
+static void put_lanes(const RowWalk *k, uint32_t at) {
+  VectorAccess *v = &k->n->vectors;
+  emit_append(k->out, &v->loads);
+  vector_open(v, k->out);
+  emit_append(k->out, &v->w->e.levels.code[DISTRIBUTED_LEVEL + 1]);
+  row_loop_put(k, at + 1);
+  buffer_puts(k->out, "}\n");
+  emit_append(k->out, &v->stores);
+}
+
+/* A loop over the terms of each element. */
+static void put_terms(const RowWalk *k, uint32_t at) {
+  Emitter *e = &k->t->w->e;
+  uint32_t v = k->n->row->nest->loops[at].axis;
+  const char *from, *to;
+  find_range(k, at, &from, &to);
+  if (v + 1 == k->n->loop->axis_count)
+    buffer_printf(k->out, "#pragma unroll %d\n", VECTOR_UNROLL);
+  buffer_printf(k->out, "for (%s i%u = %s; i%u < %s; i%u++) {\n",
+                e->dialect->index_type, v, from, v, to, v);
+  emit_append(k->out, &e->levels.code[e->levels.of[v]]);
+  row_loop_put(k, at + 1);
+  buffer_puts(k->out, "}\n");
+}
+
+/* A loop.  Those over blocks and threads are indices of the group. */
+static void put_loop(const RowWalk *k, uint32_t at) {
+  const Nest *nest = k->n->row->nest;
+  if (at == nest->loop_count) {
+    emit_append(k->out, &k->t->w->e.check_code);
+    emit_append(k->out, k->update);
+    return;
+  }
+  const NestLoop *l = &nest->loops[at];
+  bool is_row = l->axis == k->n->row->axis;
+  if (l->run == NEST_BLOCK || l->run == NEST_THREAD ||
+      (is_row && l->run == NEST_SERIAL && k->n->vectors_in_registers))
+    row_loop_put(k, at + 1);
+  else if (l->run == NEST_LANES)
+    put_lanes(k, at);
+  else if (nest_has_runs(nest, at))
+    put_runs(k, at);
+  else if (is_row)
+    put_row(k, at);
+  else
+    put_terms(k, at);
+}
+
+/* Sums begin before their first loop, and the group joins them after it. */
+void row_loop_put(const RowWalk *k, uint32_t at) {
+  const RowLoop *n = k->n;
+  const Nest *nest = n->row->nest;
+  bool has_sums =
+      at < nest->loop_count && at == nest_accumulator_depth(nest) && k->finish;
+  for (uint32_t j = 0; has_sums && j < n->loop->outputs.len; j++)
+    if (row_output_is_reduction(&n->loop->outputs.at[j]))
+      cuda_accumulator_declare(&n->accumulators[j], k->out);
+  if (has_sums)
+    online_declare(k->t, n->loop_index, k->out);
+  put_loop(k, at);
+  for (uint32_t j = 0; has_sums && j < n->loop->outputs.len; j++)
+    cuda_accumulator_end(&n->accumulators[j], k->out);
+  if (has_sums) {
+    online_end(k->t, n->loop_index, k->out);
+    emit_append(k->out, k->finish);
+  }
 }
 
 void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
@@ -356,17 +393,20 @@ void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
   CudaWriter *w = t->w;
   Emitter *e = &w->e;
   Buffer none = {.arena = e->arena};
-  *n = (RowLoop){
-      .loop = loop, .loop_index = at, .vector_width = 1, .row_length = 1};
+  *n = (RowLoop){.loop = loop,
+                 .loop_index = at,
+                 .vectors = {.w = w, .loop = loop, .width = 1},
+                 .row_length = 1};
   n->kind = row_loop_kind(loop);
-  n->loads = n->stores = none;
+  n->vectors.loads = n->vectors.stores = none;
   n->early_loads = n->early_scalar_loads = n->early_aligned = none;
   n->row = &w->s->rows[at];
   if (n->kind != ROW_SCALAR) {
     for (uint32_t k = 0; k < n->row->axis_count; k++)
       n->row_length =
           emit_extent_mul(e, n->row_length, loop->extents[n->row->axes[k]]);
-    n->vector_width = n->row->vector_width;
+    n->vectors.axis = n->row->axes[n->row->axis_count - 1];
+    n->vectors.width = n->row->vector_width;
     n->vectors_in_registers = n->row->vectors_in_registers;
   }
   begin_row_loop(w, n);

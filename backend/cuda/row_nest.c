@@ -109,9 +109,7 @@ static int64_t element_step(const RowNest *r, const NestLoop *l) {
              : l->step;
 }
 
-/* Returns true if the iterations of a loop are runs: it is serial, and so is
- * the next loop of its axis. */
-static bool counts_runs(const Nest *n, uint32_t at) {
+bool nest_has_runs(const Nest *n, uint32_t at) {
   uint32_t inner = nest_inner(n, at);
   return n->loops[at].run == NEST_SERIAL && inner != NO_LOOP &&
          n->loops[inner].run == NEST_SERIAL;
@@ -132,7 +130,7 @@ static const char *take_loop(RowNest *r, uint32_t at, RowRole role,
     r->points = (uint32_t)l->count;
     break;
   case ROLE_SERIAL:
-    if (counts_runs(n, at))
+    if (nest_has_runs(n, at))
       r->run_elements = element_step(r, l);
     most = row_loop_kind(n->spec) == ROW_REDUCE ? 2 : 1;
     break;
@@ -181,12 +179,13 @@ static const char *read_loops(RowNest *r) {
                                            : take_loop(r, j, role, &seen[role]);
     if (error)
       return error;
-    if ((n->loops[j].is_run || n->loops[j].is_online) && !counts_runs(n, j))
+    if ((n->loops[j].is_run || n->loops[j].is_online) && !nest_has_runs(n, j))
       return nest_loop_reason(n, j,
                               "has no serial loop of its axis inside, and "
                               "`run` and `online` need one: tile it again");
     r->has_runs |= n->loops[j].is_run;
     r->is_online |= n->loops[j].is_online;
+    r->run_loop = nest_has_runs(n, j) ? j : r->run_loop;
     last = role;
   }
   if (r->point_axis != NO_LOOP && !seen[ROLE_BLOCKS])
