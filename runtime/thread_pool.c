@@ -32,8 +32,8 @@ enum {
    * millisecond to come back. */
   SPIN_NS = 500 * 1000,
   SPINS_PER_CLOCK_READ = 32, /* polls between two readings of the clock */
-  /* Nanoseconds after a small job in which another one counts as part of a
-   * burst. */
+  /* Nanoseconds after the end of a small job in which another one counts as
+   * part of a burst. */
   BURST_NS = 200 * 1000,
 };
 
@@ -69,10 +69,11 @@ static struct {
   pthread_once_t once;
   int threads;
   int64_t spin_ns;
-  cpu_set_t cores;       /* cores that this process may use */
-  _Atomic int64_t asked; /* when thread_pool_is_awake last found it asleep */
-  _Atomic bool taken;    /* a caller uses the pool; guards all fields below */
-  int started;           /* workers[1 .. started] have threads */
+  cpu_set_t cores; /* cores that this process may use */
+  /* When thread_pool_is_awake last found it asleep, or the end of the job. */
+  _Atomic int64_t asked;
+  _Atomic bool taken; /* a caller uses the pool; guards all fields below */
+  int started;        /* workers[1 .. started] have threads */
   Worker workers[MAX_POOL_THREADS];
   Partition parts[MAX_POOL_THREADS];
   /* the current job */
@@ -330,21 +331,6 @@ static void start_threads(int wanted) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Makes sleeping workers poll again, while the caller continues. */
-static void wake_workers(void) {
-  if (atomic_exchange_explicit(&pool.taken, true, memory_order_acquire))
-    return;
-  start_threads(pool.threads - 1);
-  cpu_set_t rest = pool.cores;
-  mark_core_busy(&rest, sched_getcpu());
-  for (int k = 1; k <= pool.started; k++)
-    if (atomic_load(&pool.workers[k].asleep)) {
-      pin_to_free_cores(&pool.workers[k], &rest);
-      futex_wake(&pool.workers[k].state);
-    }
-  atomic_store_explicit(&pool.taken, false, memory_order_release);
-}
-
 static bool workers_are_awake(int participants) {
   for (int k = 1; k < participants; k++)
     if (!pool.workers[k].started || atomic_load(&pool.workers[k].asleep))
@@ -352,14 +338,17 @@ static bool workers_are_awake(int participants) {
   return true;
 }
 
+/* The next job of this thread is small, and the threads were asleep. */
+static _Thread_local bool runs_alone;
+
 bool thread_pool_is_awake(int64_t chunks) {
   int threads = thread_pool_size();
   if (workers_are_awake(chunks < threads ? (int)chunks : threads))
     return true;
   int64_t now = now_ns();
-  if (now - atomic_exchange(&pool.asked, now) < BURST_NS)
-    wake_workers();
-  return false;
+  bool is_burst = now - atomic_exchange(&pool.asked, now) < BURST_NS;
+  runs_alone = !is_burst;
+  return is_burst;
 }
 
 static void partition_tasks(int64_t tasks, int64_t chunks) {
@@ -397,8 +386,13 @@ static int parallel_for(int64_t tasks, int64_t grain, ParallelBody *body,
     grain = 1;
   int64_t chunks = tasks / grain + (tasks % grain > 0);
   if (thread_pool_size() == 1 || chunks <= 1 ||
-      atomic_exchange_explicit(&pool.taken, true, memory_order_acquire))
-    return run_serial(tasks, grain, body, context, stop, schedule);
+      atomic_exchange_explicit(&pool.taken, true, memory_order_acquire)) {
+    int result = run_serial(tasks, grain, body, context, stop, schedule);
+    if (runs_alone)
+      atomic_store_explicit(&pool.asked, now_ns(), memory_order_relaxed);
+    runs_alone = false;
+    return result;
+  }
   int participants = chunks < pool.threads ? (int)chunks : pool.threads;
   start_threads(participants - 1);
   if (participants > pool.started + 1)

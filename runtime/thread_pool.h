@@ -42,9 +42,9 @@ int thread_pool_parallel_for_reverse(int64_t tasks, int64_t grain,
                                      ParallelBody *body, void *context,
                                      Flag *stop);
 
-/* True if the threads needed for this number of chunks are awake.  Waking them
- * takes longer than a small job, so a caller had better run such a job alone.
- * Frequent calls wake the threads. */
+/* True if the threads needed for this number of chunks are awake, or if small
+ * jobs follow each other closely.  Waking threads takes longer than a small
+ * job, so a caller had better run a single one alone. */
 bool thread_pool_is_awake(int64_t chunks);
 
 /* Scratch memory of the calling thread: 64-byte aligned, not cleared, valid

@@ -11,8 +11,13 @@ uint32_t vector_axis_parts(const Kernel *k, const LoopNest *loop, uint32_t v,
       loop_is_trimmed(loop, v) || loop_has_states(loop))
     return 0;
   uint32_t count = loop_parts(k->arena, loop, v, parts);
-  int64_t vectors = loop_extent_hint(loop, v) / (vector_bytes / 4);
-  return vectors >= MIN_PART_VECTORS * (int64_t)count ? count : 0;
+  int64_t lanes = vector_bytes / 4, vectors = 0;
+  for (uint32_t j = 0; j < count; j++)
+    vectors += ceil_div(extent_hint(k->graph, parts[j].to) -
+                            extent_hint(k->graph, parts[j].from),
+                        lanes);
+  int64_t all = ceil_div(loop_extent_hint(loop, v), lanes);
+  return vectors * 100 <= all * MAX_PART_VECTORS ? count : 0;
 }
 
 void kernel_collapse_rows(Kernel *k, uint32_t vector_bytes) {

@@ -266,13 +266,35 @@ static void test_granted(void **state) {
   assert_int_equal(system(command), 0);
 }
 
+static int take_a_while(void *context, int64_t begin, int64_t end) {
+  (void)context, (void)begin, (void)end;
+  usleep(400); /* longer than the pause after which a burst ends */
+  return 0;
+}
+
+/* A job that follows a small one closely wakes the threads, however long the
+ * small one takes.  A busy machine may make a pause longer. */
+static void test_burst(void **state) {
+  (void)state;
+  bool follows = false;
+  for (int k = 0; k < 50 && !follows; k++) {
+    usleep(3000); /* the threads sleep */
+    if (thread_pool_is_awake(4))
+      continue;
+    thread_pool_parallel_for(1, 1, take_a_while, NULL, NULL);
+    follows = thread_pool_is_awake(4);
+  }
+  assert_true(follows);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_units),    cmocka_unit_test(test_often),
       cmocka_unit_test(test_result),   cmocka_unit_test(test_stop),
       cmocka_unit_test(test_callers),  cmocka_unit_test(test_nested),
       cmocka_unit_test(test_fork),     cmocka_unit_test(test_scratch),
-      cmocka_unit_test(test_settings), cmocka_unit_test(test_granted)};
+      cmocka_unit_test(test_settings), cmocka_unit_test(test_granted),
+      cmocka_unit_test(test_burst)};
   setenv("AXON_THREADS", "4", 1);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
