@@ -87,9 +87,7 @@ unit_case() {
   enter "$here/tests"
   cd "$here" || exit 1
   case ${path##*/} in # tests that compile many kernels
-  kernels_test | primitives_test)
-    export AXON_CC="${AXON_CC:-$here/tests/sampled_cc}" AXON_OPTIMIZE=together
-    ;;
+  kernels_test | primitives_test) export AXON_OPTIMIZE=sample ;;
   esac
   timeout 1500 "$path" >"$work/out" 2>&1 || {
     echo "exit status $?"

@@ -156,6 +156,59 @@ PATH="$work/bin:$PATH" LOG="$work/flags" AXON_CC='env gcc' AXON_OPTIMIZE=later \
 no_message 'env gcc'
 grep -q -e ' -fno-forward-propagate ' "$work/flags" ||
   fail "env gcc: $(head -1 "$work/flags")"
+# Axon runs the programs that gcc would run (backend/cpu/driver_commands.c).
+# The code is that of the driver, also if what the driver prints is odd.
+cat >"$work/driver.c" <<'end'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) { /* a program that runs cc */
+  FILE *log = fopen(getenv("LOG"), "a");
+  int asks = strcmp(argv[argc - 1], "-###") == 0;
+  fputs(asks ? "asks\n" : "compiles\n", log);
+  fclose(log);
+  if (asks && getenv("COMMANDS")) {
+    fputs(getenv("COMMANDS"), stderr);
+    return 0;
+  }
+  argv[0] = "cc";
+  return execvp("cc", argv);
+}
+end
+cc -o "$work/gcc-driver" "$work/driver.c" || fail 'cannot compile driver.c'
+code() { # code CACHE: checksums of the code of its kernels
+  for file in "$1"/axon/cpu/*.so; do
+    objcopy -O binary -j .text "$file" "$work/text" && cksum <"$work/text"
+  done | sort
+}
+driver() { # driver CASE LINES: runs with an empty cache, LINES in the log
+  rm -rf "$work/log" "$work/driven"
+  AXON_CC="$work/gcc-driver" LOG="$work/log" XDG_CACHE_HOME="$work/driven" \
+    runs "driver: $1"
+  no_message "driver: $1"
+  [ "$(sort -u "$work/log" | tr '\n' ' ')" = "$2" ] ||
+    fail "driver: $1: it $(tr '\n' ' ' <"$work/log")"
+  [ "$(code "$work/driven")" = "$(code "$work/flagged-always")" ] ||
+    fail "driver: $1: another code"
+}
+if cc --version | grep -q 'Free Software' && command -v objcopy >/dev/null; then
+  AXON_CC='env gcc' XDG_CACHE_HOME="$work/flagged-always" runs 'env gcc, always'
+  driver 'its commands' 'asks '
+  export COMMANDS=
+  driver 'no commands' 'asks compiles '
+  COMMANDS=' false |
+ as -o /tmp/x.o
+ /collect2 -o kernel.so /tmp/x.o
+'
+  driver 'a compiler that fails' 'asks compiles '
+  COMMANDS=' cc1 |
+ as -o "/tmp/x y.o"
+ /collect2 -o kernel.so "/tmp/x y.o"
+'
+  driver 'a file with a blank' 'asks compiles '
+  unset COMMANDS
+fi
 mkdir "$work/kept"
 cat >"$work/full" <<'end'
 #!/bin/sh

@@ -6,8 +6,7 @@
 #
 # Runs the golden tests of ops/, run/, fuse/ and the examples.  With `all`, it
 # also runs models; the other tests run these with the default compilation
-# threshold.  All programs share one kernel cache.  AXON_CC is the C compiler
-# (default: tests/sampled_cc).
+# threshold.  All programs share one kernel cache.
 set -u
 . "$(dirname "$0")/lib.sh"
 cd "$here" || exit 1
@@ -16,7 +15,7 @@ command -v "${AXON_CC:-cc}" >/dev/null ||
 TEST_CACHE=$(mktemp -d)
 trap 'rm -rf "$TEST_CACHE"' EXIT
 export AXON TEST_CACHE AXON_TARGET=cpu AXON_TINY=0 LIMIT=1000
-export AXON_CC="${AXON_CC:-$PWD/tests/sampled_cc}" AXON_OPTIMIZE=together
+export AXON_OPTIMIZE=sample
 {
   find tests/ops tests/run tests/fuse tests/repl -name '*.out' -o \
     -name '*.repl' 2>/dev/null | sort |
@@ -50,7 +49,7 @@ grep -q 'E0507.*index 0 is out of bounds for axis 0 of size 0' <<<"$output" ||
   failures+="rows of nothing: $output"
 # The compiler targets smaller vector registers than the CPU has.
 if [ "$(uname -m)" = x86_64 ]; then
-  output=$(AXON_CC="$AXON_CC -mno-avx512f -mno-avx2" \
+  output=$(AXON_CC="${AXON_CC:-cc} -mno-avx512f -mno-avx2" \
     XDG_CACHE_HOME=$TEST_CACHE "$AXON" -e \
     'let val x = for i < 50, j < 60 => float (i % 3 + j % 7)
      in max (transpose x @ x) end' 2>&1)

@@ -757,6 +757,13 @@ static JitObject *insert_level(ArtifactKey key, CompileLevel level,
   return o;
 }
 
+/* AXON_OPTIMIZE=sample: one source in eight, on each machine the same ones. */
+static bool is_sample(const char *source, size_t len) {
+  const ArtifactPart part = {source, len};
+  return toolchain()->optimizes_sample &&
+         artifact_key(1, &part).word[0] % 8 == 0;
+}
+
 /* Earlier processes used a quick object that is an artifact: the kernel is
  * optimized for later ones. */
 static void add_quick_object(JitObject *o) {
@@ -765,7 +772,9 @@ static void add_quick_object(JitObject *o) {
   if (quick)
     quick->optimized = o;
   o->quick = quick;
-  start_deferred(quick && quick->state != JIT_READY ? quick : o);
+  bool is_quick_needed = quick && quick->state != JIT_READY;
+  if (is_quick_needed || !quick || !toolchain()->optimizes_sample)
+    start_deferred(is_quick_needed ? quick : o);
 }
 
 void jit_optimize_always(void) {
@@ -774,7 +783,7 @@ void jit_optimize_always(void) {
 
 JitObject *jit_request(const char *source, size_t len, double operations) {
   bool is_small = operations < QUICK_OPS && toolchain()->quick_at_first &&
-                  !jit_objects.optimizes_always;
+                  !jit_objects.optimizes_always && !is_sample(source, len);
   ArtifactKey key = source_key(source, len, COMPILE_OPTIMIZED);
   lock();
   JitObject *o = find_object(key);
@@ -816,7 +825,7 @@ void jit_count_run(JitObject *o, double operations) {
     return; /* it is optimized */
   lock();
   o->quick_operations += operations;
-  if (o->quick_operations > HOT_QUICK_OPS)
+  if (o->quick_operations > HOT_QUICK_OPS && !toolchain()->optimizes_sample)
     start_deferred(o);
   unlock();
 }
