@@ -182,8 +182,9 @@ code() { # code CACHE: checksums of the code of its kernels
     objcopy -O binary -j .text "$file" "$work/text" && cksum <"$work/text"
   done | sort
 }
-driver() { # driver CASE LINES: runs with an empty cache, LINES in the log
-  rm -rf "$work/log" "$work/driven"
+again() { # again CASE LINES: runs without kernels, LINES in the log
+  rm -rf "$work/log" "$work/driven/axon/cpu"
+  touch "$work/log"
   AXON_CC="$work/gcc-driver" LOG="$work/log" XDG_CACHE_HOME="$work/driven" \
     runs "driver: $1"
   no_message "driver: $1"
@@ -191,6 +192,10 @@ driver() { # driver CASE LINES: runs with an empty cache, LINES in the log
     fail "driver: $1: it $(tr '\n' ' ' <"$work/log")"
   [ "$(code "$work/driven")" = "$(code "$work/flagged-always")" ] ||
     fail "driver: $1: another code"
+}
+driver() { # driver CASE LINES: the same with an empty cache
+  rm -rf "$work/driven"
+  again "$@"
 }
 if cc --version | grep -q 'Free Software' && command -v objcopy >/dev/null; then
   AXON_CC='env gcc' XDG_CACHE_HOME="$work/flagged-always" runs 'env gcc, always'
@@ -207,6 +212,25 @@ if cc --version | grep -q 'Free Software' && command -v objcopy >/dev/null; then
  /collect2 -o kernel.so "/tmp/x y.o"
 '
   driver 'a file with a blank' 'asks compiles '
+  unset COMMANDS
+  # The commands are kept, for this compiler and its environment only.
+  driver 'its commands' 'asks '
+  again 'kept commands' ''
+  touch -d '2 seconds ago' "$work/gcc-driver"
+  again 'another compiler' 'asks '
+  again 'kept commands of the other compiler' ''
+  LIBRARY_PATH=$work again 'another environment' 'asks '
+  for file in "$work/driven"/axon/commands/*.sh; do
+    printf 'x' | dd of="$file" bs=1 seek=40 conv=notrunc status=none
+  done
+  again 'damaged commands' 'asks '
+  COMMANDS=' no-compiler |
+ as -o /tmp/x.o
+ /collect2 -o kernel.so /tmp/x.o
+'
+  export COMMANDS
+  driver 'a missing compiler' 'asks compiles '
+  again 'kept commands of a missing compiler' 'compiles '
   unset COMMANDS
 fi
 mkdir "$work/kept"

@@ -1,5 +1,6 @@
 /* The driver of gcc prints the commands that it would run, quoted for a shell,
- * if its argument is -### (GCC manual, "Overall Options"). */
+ * if its argument is -### (GCC manual, "Overall Options").  They are kept as an
+ * artifact, since the driver takes as long for that as they save. */
 #define _GNU_SOURCE
 #include "backend/cpu/driver_commands.h"
 
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -125,20 +127,21 @@ static const char *find_linker(const DriverCommands *c,
   return "ld";
 }
 
+static const char script_format[] =
+    "exec 3>&2 2>/dev/null\n"
+    "cd \"$1\" && { %s || echo .err; } | %s -o kernel.o &&\n"
+    "%s %.*skernel.o%s && exit\n"
+    "shift\n"
+    "exec \"$@\" 2>&3\n";
+
 static bool write_script(const DriverCommands *c, char *out, size_t size) {
   char linker[ARTIFACT_PATH_BYTES];
   char *object = strstr(c->linker_args, c->object);
   if (!object)
     return false;
-  int len = snprintf(out, size,
-                     "exec 3>&2 2>/dev/null\n"
-                     "cd \"$1\" && { %s || echo .err; } | %s -o kernel.o &&\n"
-                     "%s %.*skernel.o%s && exit\n"
-                     "shift\n"
-                     "exec \"$@\" 2>&3\n",
-                     c->compiler, c->assembler, find_linker(c, linker),
-                     (int)(object - c->linker_args), c->linker_args,
-                     object + strlen(c->object));
+  int len = snprintf(out, size, script_format, c->compiler, c->assembler,
+                     find_linker(c, linker), (int)(object - c->linker_args),
+                     c->linker_args, object + strlen(c->object));
   return len > 0 && (size_t)len < size;
 }
 
@@ -159,19 +162,63 @@ static bool is_driver(const Toolchain *tools) {
   return is_program;
 }
 
-static bool make_script(const Toolchain *tools, CompileLevel level,
-                        CompileLibraries libraries, char *out, size_t size) {
-  const char *argv[MAX_COMPILER_COMMAND];
+static bool make_script(const Toolchain *tools, const char *const *argv,
+                        char *out, size_t size) {
   char output[MAX_OUTPUT_BYTES];
   DriverCommands commands;
+  return read_output(tools, argv, output) && find_commands(output, &commands) &&
+         write_script(&commands, out, size);
+}
+
+/* ---- kept scripts ---- */
+
+static const ArtifactKind script_kind = {ARTIFACT_COMMANDS, ".sh"};
+
+/* Contains what the output of the driver depends on. */
+static ArtifactKey script_key(const Toolchain *tools, uint32_t argc,
+                              const char *const *argv) {
+  static const char *const variables[] = {"GCC_EXEC_PREFIX", "COMPILER_PATH",
+                                          "LIBRARY_PATH"};
+  ArtifactPart parts[2 + ARRAY_LEN(variables) + MAX_COMPILER_COMMAND] = {
+      {&tools->key, sizeof tools->key}, {script_format, sizeof script_format}};
+  uint32_t count = 2;
+  for (size_t k = 0; k < ARRAY_LEN(variables); k++) {
+    const char *value = getenv(variables[k]);
+    parts[count++] =
+        (ArtifactPart){value ? value : "", value ? strlen(value) + 1 : 0};
+  }
+  for (uint32_t k = 0; k < argc; k++)
+    parts[count++] = (ArtifactPart){argv[k], strlen(argv[k])};
+  return artifact_key(count, parts);
+}
+
+static bool read_kept(ArtifactKey key, char *out, size_t size) {
+  Artifact kept;
+  if (!artifact_open(&script_kind, key, &kept))
+    return false;
+  bool fits =
+      kept.size < size && read_all(kept.fd, out, kept.size) == kept.size;
+  out[fits ? kept.size : 0] = '\0';
+  artifact_close(&kept);
+  return fits;
+}
+
+static bool find_script(const Toolchain *tools, CompileLevel level,
+                        CompileLibraries libraries, char *out, size_t size) {
+  const char *argv[MAX_COMPILER_COMMAND];
   if (!is_driver(tools))
     return false;
   uint32_t n =
       toolchain_command(tools, level, libraries, "kernel.c", "kernel.so", argv);
-  argv[n] = "-###";
-  argv[n + 1] = NULL;
-  return read_output(tools, argv, output) && find_commands(output, &commands) &&
-         write_script(&commands, out, size);
+  argv[n++] = "-###";
+  argv[n] = NULL;
+  ArtifactKey key = script_key(tools, n, argv);
+  if (read_kept(key, out, size))
+    return true;
+  if (!make_script(tools, argv, out, size))
+    return false;
+  artifact_store(&script_kind, key, out, strlen(out));
+  return true;
 }
 
 const char *driver_commands_script(const Toolchain *tools, CompileLevel level,
@@ -180,7 +227,7 @@ const char *driver_commands_script(const Toolchain *tools, CompileLevel level,
   static bool is_known[LEVELS][WITH_LIBRARIES + 1];
   char *script = scripts[level][libraries];
   if (!is_known[level][libraries] &&
-      !make_script(tools, level, libraries, script, MAX_OUTPUT_BYTES))
+      !find_script(tools, level, libraries, script, MAX_OUTPUT_BYTES))
     *script = '\0';
   is_known[level][libraries] = true;
   return *script ? script : NULL;
