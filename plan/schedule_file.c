@@ -419,12 +419,16 @@ void schedule_file_put_unused(Buffer *out) {
     else if (count++ == 0)
       first = e;
   }
-  if (count)
-    buffer_printf(out,
-                  "axon: the schedule of kernel %016" PRIx64
-                  "%s not used: no kernel of this run has %s number\n",
-                  first->key, count > 1 ? " and others were" : " was",
-                  count > 1 ? "such a" : "this");
+  if (!count)
+    return;
+  buffer_printf(out,
+                "axon: a schedule was not used: %.200s:%u:%u: no kernel of "
+                "this run has the number %016" PRIx64,
+                first->path, first->line, first->column, first->key);
+  if (count > 1)
+    buffer_printf(out, ", nor %s of %u other%s", count > 2 ? "those" : "that",
+                  count - 1, count > 2 ? "s" : "");
+  buffer_puts(out, "\n");
 }
 
 /* ---- use ---- */

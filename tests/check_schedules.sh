@@ -121,7 +121,10 @@ said 'expected `kernel` and its number' --schedules file.axs b.axn
 printf 'kernel 1f\n 1: \nkernel 1f\n 1: \n' >file.axs
 said 'this kernel has a schedule already' --schedules file.axs b.axn
 printf 'kernel 1f (* of another (* program *) *)\n 1: \n' >file.axs
-said 'the schedule of kernel 000000000000001f was not used' \
+said 'a schedule was not used: file.axs:1:10: no kernel of this run has' \
+  --schedules file.axs b.axn
+printf '\nkernel 1f\n 1: \nkernel 2f\n 1: \n' >file.axs
+said '2:10: no kernel of this run has the number 000000000000001f, nor that' \
   --schedules file.axs b.axn
 "$AXON" --schedules file.axs b.axn >out 2>&1 ||
   fail "a schedule that is not used is an error: $(cat out)"
