@@ -569,9 +569,7 @@ static bool add_function(CModule *m, Trace *t, bool row_strided,
     *m = saved;
     return false;
   }
-  Span where;
-  Fault fault;
-  if (e.needs_unfused && schedule_check(e.graph, &where, &fault))
+  if (e.needs_unfused && !schedule_has_failed(e.graph))
     session_error(m->session, 613, t->span,
                   "%s cannot be built: a kernel has too many axes, too many "
                   "index divisions, or is too long",

@@ -136,7 +136,8 @@ SessionHost terminal_host(int arg_count, char **args) {
 Session *terminal_open_session(const SessionHost *host) {
   Fault fault = {0};
   if (!session_check_settings(&fault)) {
-    fprintf(stderr, "axon: %s: %s\n", fault.message, fault.help);
+    fprintf(stderr, "axon: %s%s%s\n", fault.message, *fault.help ? ": " : "",
+            fault.help);
     exit(EXIT_USAGE);
   }
   Session *session = session_open(host);

@@ -30,8 +30,26 @@ static bool is_select(const KernelOp *s) {
   return s->kind == KOP_SELECT || (s->kind == KOP_MAP && s->op == PRIM_SELECT);
 }
 
-/* The operand that an operation equals, or `at`. */
-static uint32_t simplify_op(LoopNest *loop, uint32_t at) {
+/* Returns true if an operation, or one that it needs, can fail.  can_fail: of
+ * the operations before it. */
+static bool op_can_fail(const LoopNest *loop, uint32_t at,
+                        const bool *can_fail) {
+  const KernelOp *s = &loop->ops.at[at];
+  bool is_map = s->kind == KOP_MAP && !dtype_is_float(s->dtype) &&
+                map_info[s->op].fault != ARITH_OK;
+  uint32_t indices = s->kind == KOP_LOAD ? s->checked_index_count : 0;
+  bool fails = !s->proved_safe &&
+               (indices || (is_map && loop->ops.at[s->args[1]].low <= 0));
+  for (uint32_t a = 0; a < indices; a++)
+    fails |= can_fail[s->checked_indices[a].index_op];
+  for (uint32_t a = 0; a < s->arg_count; a++)
+    fails |= can_fail[s->args[a]];
+  return fails;
+}
+
+/* The operand that an operation equals, or `at`.  Only KOP_SELECT demands one
+ * side: the errors of operands of maps are not lost. */
+static uint32_t simplify_op(LoopNest *loop, uint32_t at, const bool *can_fail) {
   KernelOp *s = &loop->ops.at[at];
   if (!s->arg_count)
     return at;
@@ -39,7 +57,8 @@ static uint32_t simplify_op(LoopNest *loop, uint32_t at) {
   if (is_select(s))
     for (uint32_t side = 1; side < 3; side++)
       if (is_constant(x, side == 1) &&
-          loop->ops.at[s->args[side]].dtype == s->dtype)
+          loop->ops.at[s->args[side]].dtype == s->dtype &&
+          (s->kind == KOP_SELECT || !can_fail[s->args[3 - side]]))
         return s->args[side];
   if (s->kind != KOP_MAP)
     return at;
@@ -50,7 +69,8 @@ static uint32_t simplify_op(LoopNest *loop, uint32_t at) {
   for (uint32_t j = 0; j < 2; j++) {
     if (is_constant(&loop->ops.at[s->args[j]], s->op == PRIM_AND))
       return s->args[1 - j];
-    if (is_constant(&loop->ops.at[s->args[j]], s->op == PRIM_OR)) {
+    if (is_constant(&loop->ops.at[s->args[j]], s->op == PRIM_OR) &&
+        !can_fail[s->args[1 - j]]) {
       set_constant(s, s->op == PRIM_OR);
       return at;
     }
@@ -76,13 +96,15 @@ static LoopNest *needed_part(Arena *arena, const LoopNest *from) {
 static LoopNest *simplified(Arena *arena, const LoopNest *from) {
   LoopNest *loop = needed_part(arena, from);
   uint32_t *equal = NEW_ARRAY(arena, uint32_t, loop->ops.len);
+  bool *can_fail = NEW_ARRAY(arena, bool, loop->ops.len);
   for (uint32_t j = 0; j < loop->ops.len; j++) {
     KernelOp *s = &loop->ops.at[j];
     for (uint32_t a = 0; a < s->arg_count; a++)
       s->args[a] = equal[s->args[a]];
     for (uint32_t a = 0; s->kind == KOP_LOAD && a < s->checked_index_count; a++)
       s->checked_indices[a].index_op = equal[s->checked_indices[a].index_op];
-    equal[j] = simplify_op(loop, j);
+    can_fail[j] = op_can_fail(loop, j, can_fail);
+    equal[j] = simplify_op(loop, j, can_fail);
   }
   for (uint32_t j = 0; j < loop->outputs.len; j++)
     loop->outputs.at[j].value_op = equal[loop->outputs.at[j].value_op];

@@ -26,7 +26,8 @@ static struct {
   Buffer text; /* comments are blanks */
   uint32_t count;
   ScheduleEntry *entries;
-  bool has_failed;
+  bool is_invalid;    /* the file of the environment has an error */
+  bool has_failed;    /* a schedule could not be applied */
   Fault fault;        /* of the first error */
   bool plans_for_gpu; /* kernels for a GPU were looked up */
 } file = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
@@ -262,26 +263,43 @@ bool schedule_file_read(const char *path, Fault *fault) {
 static void read_environment(void) {
   const char *path = getenv("AXON_SCHEDULES");
   if (!file.path && path && *path)
-    file.has_failed = !schedule_file_read(path, &file.fault);
+    file.is_invalid = !schedule_file_read(path, &file.fault);
 }
 
-bool schedule_has_failed(const Graph *g) {
-  const ScheduleTable *t = g ? g->schedules : NULL;
+bool schedule_check_env(Fault *fault) {
+  pthread_once(&file.once, read_environment);
+  if (file.is_invalid)
+    *fault = file.fault;
+  return !file.is_invalid;
+}
+
+static bool table_has_failed(const ScheduleTable *t) {
   return t && __atomic_load_n(&t->has_failed, __ATOMIC_ACQUIRE);
 }
 
+bool schedule_has_failed(const Graph *g) {
+  return __atomic_load_n(&file.has_failed, __ATOMIC_ACQUIRE) ||
+         table_has_failed(g ? g->schedules : NULL);
+}
+
 bool schedule_check(const Graph *g, Span *where, Fault *fault) {
-  pthread_once(&file.once, read_environment);
   ScheduleTable *t = g ? g->schedules : NULL;
-  if (__atomic_load_n(&file.has_failed, __ATOMIC_ACQUIRE)) {
-    *fault = file.fault;
+  if (!schedule_check_env(fault))
     return false;
-  }
   if (!schedule_has_failed(g))
     return true;
-  *fault = t->fault, *where = t->where;
-  __atomic_store_n(&t->has_failed, false, __ATOMIC_RELAXED);
-  return false;
+  pthread_mutex_lock(&file.lock);
+  bool is_of_file = file.has_failed,
+       is_of_table = !is_of_file && table_has_failed(t);
+  if (is_of_file)
+    *fault = file.fault;
+  else if (is_of_table)
+    *fault = t->fault, *where = t->where;
+  if (is_of_file || is_of_table)
+    __atomic_store_n(is_of_file ? &file.has_failed : &t->has_failed, false,
+                     __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&file.lock);
+  return !is_of_file && !is_of_table;
 }
 
 void schedule_entry_fault(const ScheduleEntry *e, const char *error,
@@ -419,12 +437,16 @@ void schedule_file_put_unused(Buffer *out) {
     else if (count++ == 0)
       first = e;
   }
-  if (count)
-    buffer_printf(out,
-                  "axon: the schedule of kernel %016" PRIx64
-                  "%s not used: no kernel of this run has %s number\n",
-                  first->key, count > 1 ? " and others were" : " was",
-                  count > 1 ? "such a" : "this");
+  if (!count)
+    return;
+  buffer_printf(out,
+                "axon: a schedule was not used: %.200s:%u:%u: no kernel of "
+                "this run has the number %016" PRIx64,
+                first->path, first->line, first->column, first->key);
+  if (count > 1)
+    buffer_printf(out, ", nor %s of %u other%s", count > 2 ? "those" : "that",
+                  count - 1, count > 2 ? "s" : "");
+  buffer_puts(out, "\n");
 }
 
 /* ---- use ---- */

@@ -92,13 +92,15 @@ typedef struct ScheduleTable {
  * fault that names the position of an error.  Call it once, before kernels
  * run.  Without such a call, the file that AXON_SCHEDULES names is read. */
 bool schedule_file_read(const char *path, Fault *fault);
-/* Returns false, with a fault, if the file is invalid, or if a schedule could
- * not be applied.  g: NULL, or a graph with declared schedules; `where` is then
- * the place of a wrong one, and unchanged for a schedule in a file.  A wrong
- * one of the graph is reported once, and again if its kernel runs again. */
+/* Returns false, with a fault, if AXON_SCHEDULES names an invalid file. */
+bool schedule_check_env(Fault *fault);
+/* Returns false, with a fault, also if a schedule could not be applied.  g:
+ * NULL, or a graph with declared schedules; `where` is then the place of a
+ * wrong one, and unchanged for a schedule in a file.  A wrong schedule is
+ * reported once, and again if its kernel runs again. */
 bool schedule_check(const Graph *g, Span *where, Fault *fault);
-/* Returns true if schedule_check will report a declared schedule of the graph.
- */
+/* Returns true if schedule_check will report a schedule that could not be
+ * applied. */
 bool schedule_has_failed(const Graph *g);
 /* Appends messages about the entries of the file, or the schedules that the
  * program declares, that no kernel used, and about micro-kernels that no

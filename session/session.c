@@ -6,6 +6,7 @@
 #include "backend/cpu/toolchain.h"
 #include "backend/target.h"
 #include "diagnose/diagnose.h"
+#include "plan/schedule_file.h"
 #include "runtime/artifact.h"
 #include "runtime/thread_pool.h"
 #include "runtime/warn_once.h"
@@ -337,7 +338,7 @@ SessionStatus session_check(Session *s, const SourceInput *text) {
 bool session_check_settings(Fault *fault) {
   return target_check_settings(fault) && toolchain_check(fault) &&
          thread_pool_check_env(fault) && artifact_check_env(fault) &&
-         file_check_env(fault);
+         file_check_env(fault) && schedule_check_env(fault);
 }
 
 /* Checks that the target of the program is available on this machine. */

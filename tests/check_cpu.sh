@@ -47,6 +47,18 @@ do print (sum (gather x (sort ([1, 0] : i64[2])) + 1.0))' \
 output=$(XDG_CACHE_HOME=$TEST_CACHE "$AXON" run "$TEST_CACHE/none.axn" 2>&1)
 grep -q 'E0507.*index 0 is out of bounds for axis 0 of size 0' <<<"$output" ||
   failures+="rows of nothing: $output"
+# A condition that is known in a part of an axis hides no error of an operand
+# of a map.
+for error in 'select at (100 / d) (zeros_like d)@integer division by zero' \
+  'select at (gather d (d * 9)) d@index 1008 is out of bounds' \
+  'at && 100 / d > 3@integer division by zero' \
+  'not at || 100 / d > 3@integer division by zero'; do
+  printf '%s\n' 'val d = for i < 1003 => if i == 500 then 0 else i + 1' \
+    'val at = for i < 1003 => i < 100' "do print (${error%%@*})" \
+    >"$TEST_CACHE/part.axn"
+  output=$(XDG_CACHE_HOME=$TEST_CACHE "$AXON" run "$TEST_CACHE/part.axn" 2>&1)
+  grep -q "${error#*@}" <<<"$output" || failures+="${error%%@*}: $output"
+done
 # The compiler targets smaller vector registers than the CPU has.
 if [ "$(uname -m)" = x86_64 ]; then
   output=$(AXON_CC="${AXON_CC:-cc} -mno-avx512f -mno-avx2" \

@@ -394,6 +394,12 @@ said 'reads in0: 130 along i0, 1 along i2' dump --stage facts facts.axn
 said 'local0.0[0]: a vector' dump --stage lowered facts.axn
 said '] = %1: a vector' dump --stage lowered facts.axn
 said 'by gemm' dump --stage lowered facts.axn
+cat >argmax.axn <<'END'
+val x = for i < 300, j < 4000 => f32 (i * j % 1013)
+do print x
+do print (argmax ~axis:1 x)
+END
+said '= argmax %0: a function searches the row' plan --stage lowered argmax.axn
 said 'int kernel(void *const *p' dump --stage code facts.axn
 # Axes have the numbers of the program in each stage, also if a schedule
 # reorders them.

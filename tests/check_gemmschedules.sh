@@ -68,8 +68,11 @@ grep -q 'reads the left operand in place: leave out `pack left`' out ||
 
 # ---- refusals ----
 cp "$here/tests/schedules/refused_gemm.axn" product.axn
-kernel=$("$AXON" plan --schedule product.axn | grep -B1 'by gemm' | head -1)
+"$AXON" plan --schedule product.axn >product.axs
+kernel=$(grep -B1 'by gemm' product.axs | head -1)
+width=$(grep -o 'pack left {tile i2 [0-9]*' product.axs | grep -o '[0-9]*$')
 while IFS='|' read -r schedule message; do
+  schedule=${schedule//WIDTH/$width}
   printf '%s\n%s\n' "$kernel" "$schedule" >refused.axs
   "$AXON" plan --schedules refused.axs product.axn >out 2>&1
   status=$?

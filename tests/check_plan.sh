@@ -280,6 +280,26 @@ do print (sum y)'; do
   grep -qF "${text%%|*}" "$folder/text" || fail "$(cat "$folder/text")"
 done
 
+# Conditions on an index are known in parts of its axis, and integer sums of
+# bytes and conditions have lanes of 8 bits.
+lines() { # lines VECTOR PATTERN STAGE FILE: those whose kernel has the pattern
+  AXON_VECTOR=$1 AXON_TARGET=cpu AXON_TINY=0 \
+    "$AXON" plan --dry --stage "$3" "$4" |
+    awk -v pattern="$2" '
+      /^\(\* [0-9]+: / { sub(/ \*\)$/, ""); n = split($0, title, ":") }
+      $0 ~ pattern { print title[n] }' | sort -nu | xargs
+}
+found=$(lines 16 '^part of' lowered ../ops/axis_parts.axn)
+[ "$found" = "$(seq -s' ' 13 31) 34 36 37 39 42 43 49 51 52 53 54 58" ] ||
+  fail "lines of axis_parts.axn with parts: $found"
+if grep -q avx2 /proc/cpuinfo; then
+  found=$(for class in u i b; do
+    lines 32 "sums_$class[(]" code ../ops/byte_sums.axn
+  done | xargs)
+  [ "$found" = '9 10 12 14 15 9 10 11 14 9 10 11 12 14' ] ||
+    fail "lines of byte_sums.axn with sums in lanes of u8, i8, bool: $found"
+fi
+
 # A fold has no axis, but a number of iterations.
 cat >"$folder/fold.axn" <<END
 do print (fold (fn h x => if x > 0.5 then not h else h) true

@@ -121,10 +121,29 @@ said 'expected `kernel` and its number' --schedules file.axs b.axn
 printf 'kernel 1f\n 1: \nkernel 1f\n 1: \n' >file.axs
 said 'this kernel has a schedule already' --schedules file.axs b.axn
 printf 'kernel 1f (* of another (* program *) *)\n 1: \n' >file.axs
-said 'the schedule of kernel 000000000000001f was not used' \
+said 'a schedule was not used: file.axs:1:10: no kernel of this run has' \
+  --schedules file.axs b.axn
+printf '\nkernel 1f\n 1: \nkernel 2f\n 1: \n' >file.axs
+said '2:10: no kernel of this run has the number 000000000000001f, nor that' \
   --schedules file.axs b.axn
 "$AXON" --schedules file.axs b.axn >out 2>&1 ||
   fail "a schedule that is not used is an error: $(cat out)"
+# A file that cannot be read ends a session at its start; a refused schedule
+# ends the inputs that run its kernel.
+echo 'kernel x' >file.axs
+echo '1 + 1' | AXON_SCHEDULES=file.axs "$AXON" repl --plain >out 2>&1 &&
+  fail 'a session with an invalid file'
+grep -q '^axon: file.axs:1:1: expected `kernel`' out || fail "$(cat out)"
+cat >session <<'END'
+val x = for i < 70, j < 129 => f32 (i * j)
+sum (for i < 70, j < 129 => f32 (i + j))
+val x = for i < 70, j < 129 => f32 (i * j)
+END
+sed '2,$d; s/^val x = \(.*\)/do print (\1)/' session >session.axn
+"$AXON" plan --schedule session.axn | sed 's/lanes i1$/& often/' >file.axs
+AXON_SCHEDULES=file.axs "$AXON" repl --plain <session >out 2>&1
+[ "$(grep -c 'file.axs:.* expected lanes' out)" = 2 ] &&
+  grep -q '^it : f32' out || fail "a session: $(cat out)"
 head -c 5000000 /dev/zero | tr '\0' ' ' >file.axs
 said 'is no text, or has more than' --schedules file.axs b.axn
 # ---- kernels that do not run ----

@@ -4,6 +4,7 @@
  * and has included the prelude. */
 #include "math_errors.h"
 
+#include <float.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -57,7 +58,8 @@ static const double special[] = {
     0.0,       -0.0,    1.0,      -1.0,     2.0,       -2.0,      3.0,
     -3.0,      0.5,     -0.5,     INFINITY, -INFINITY, NAN,       0x1p-149,
     -0x1p-149, 0x1p127, 0x1p-126, 1e30,     -1e30,     0x1p-1074, 0x1p-1022,
-    0x1p1023,  -745.2,  709.79,   88.73,    -103.98,   0.25,      16777217.0};
+    0x1p1023,  -745.2,  709.79,   88.73,    -103.98,   0.25,      16777217.0,
+    FLT_MAX,   DBL_MAX, -DBL_MAX};
 enum { SPECIALS = sizeof special / sizeof *special };
 
 /* Pairs: of special values, of any bits, and of numbers near 1. */

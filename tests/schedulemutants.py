@@ -36,6 +36,7 @@ POSITION = re.compile(CONDITION + r"nest_loop_reason", re.S)
 FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
          "backend/cpu/nest_refusal.c": REFUSAL,
          "backend/cpu/gemm_fields.c": REFUSAL,
+         "backend/cpu/gemm_pack_text.c": NEST_REFUSAL,
          "backend/cuda/nest_refusal.c": NEST_REFUSAL,
          "backend/cuda/row_nest.c": NEST_REFUSAL,
          "backend/cuda/gemm_match.c": REFUSAL,
@@ -47,7 +48,7 @@ FILES = {"kernel/nest_steps.c": REFUSAL, "kernel/nest_verify.c": POSITION,
 CASES = {"gpu_tiles": "shared", "gpu_interleave": "blocks", "": "",
          "interleave": "fma", "small": "fma", "interleave_kept": "interleave i",
          "transpose": "",
-         "gemm": "by gemm",
+         "gemm": "by gemm", "gemm_terms": "by gemm",
          "micro": "by gemm", "micro_conv": "by gemm", "softmax": "",
          "strips": "strip=", "blur": "stream", "argmax": "", "trimmed": "tasks i0;", "gpu": "threads i1", "gpu_rows": "registers",
          "gpu_terms": "flatten", "gpu_parts": "flatten", "gpu_flat": "flatten",
@@ -96,13 +97,16 @@ def plan(axon, *arguments):
 ENVIRONMENT = {"AXON_TARGET": "cpu", "AXON_TINY": "0", "AXON_SCHEDULES": ""}
 
 
-def kernel_line(program, steps, target):
-    """The line `kernel NUMBER` of the schedule with these steps."""
-    printed = plan(BUILD / "axon", "--schedule", *target,
-                   program).splitlines()
+def chosen(program, steps, target):
+    """The line `kernel NUMBER` of the schedule with these steps, and the lanes
+    of a packed operand."""
+    text = plan(BUILD / "axon", "--schedule", *target, program)
+    printed = text.splitlines()
+    width = re.search(r"pack left \{tile i\d+ (\d+)", text)
     at = next(k for k, line in enumerate(printed)
               if (steps in line if steps else line.startswith("kernel")))
-    return [x for x in printed[:at + 1] if x.startswith("kernel")][-1]
+    return ([x for x in printed[:at + 1] if x.startswith("kernel")][-1],
+            width.group(1) if width else "")
 
 
 def refusals():
@@ -115,10 +119,11 @@ def refusals():
             target = []
         program = SOURCE / "tests/schedules" / (
             f"refused_{name}".rstrip("_") + ".axn")
-        kernel = kernel_line(program, steps, target)
+        kernel, width = chosen(program, steps, target)
         for k, line in enumerate(base.read_text().splitlines()):
             schedule, message = line.split("|", 1)
             path = FOLDER / f"{name}{arch}{k}.axs"
+            schedule = schedule.replace("WIDTH", width)
             path.write_text(f"{kernel}\n{schedule}\n")
             yield [*target, program], path, message
 

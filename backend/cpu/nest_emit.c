@@ -1070,7 +1070,7 @@ static void keep_lowered_text(NestWriter *w, uint32_t at) {
   const char **text = e->emitted->lowered ? &e->emitted->lowered[at] : NULL;
   if (!text || (*text && !part))
     return;
-  const char *lowered = emit_lowered_text(e, w->nest);
+  const char *lowered = emit_lowered_text(e, w->nest, w->searched != NULL);
   *text = !part ? lowered
                 : format(e, "%spart of i%u from %lld to %lld\n%s",
                          *text ? *text : "", w->nest->names[e->vector_axis],
@@ -1164,9 +1164,9 @@ void emit_nest(Emitter *e, Buffer *out, uint32_t at, const Nest *n,
   set_addresses(w, true, !separate);
   if (e->failed)
     return;
-  keep_lowered_text(w, at);
   set_guard(w);
   nest_set_searched(w);
+  keep_lowered_text(w, at);
   emit_body(w);
   if (!separate) {
     emit_results(w);

@@ -156,13 +156,14 @@ static const char *read_tasks(ScheduleReader *r) {
         !isdigit((unsigned char)r->text[r->at]))
       return "expected tasks A [n], B, …: the parallel axes, outermost first, "
              "and their iterations in a task";
-    while (isdigit((unsigned char)r->text[r->at]) && axis < MAX_KERNEL_AXES)
-      axis = axis * 10 + (r->text[r->at++] - '0');
+    for (; isdigit((unsigned char)r->text[r->at]); r->at++)
+      if (axis <= INT32_MAX)
+        axis = axis * 10 + (r->text[r->at] - '0');
     skip_blanks(r);
     bool has_block =
         isdigit((unsigned char)r->text[r->at]) && !at_loop(r, r->at);
     if (has_block && !take_number(r, &block))
-      return "the iterations in a task are a number from 1 on";
+      return "the iterations in a task are a number from 1 to 2147483647";
     if (axis >= r->kernel->parallel_axes)
       return arena_printf(r->kernel->arena,
                           "i%lld is not one of the %u parallel axes",
@@ -179,7 +180,7 @@ static const char *read_tasks(ScheduleReader *r) {
 static const char *read_head_item(ScheduleReader *r) {
   KernelHead *h = &r->head;
   const KernelHead before = *h;
-  int64_t number = 0;
+  int64_t width = h->width, *to = NULL;
   double bytes;
   skip_blanks(r);
   r->token = r->at;
@@ -189,15 +190,19 @@ static const char *read_head_item(ScheduleReader *r) {
     h->stages = true;
   else if (take_word(r, "transpose"))
     h->transposes = true;
-  else if (take_word(r, "width") && (skip_blanks(r), take_number(r, &number)))
-    h->width = (uint32_t)number;
-  else if (take_word(r, "chunk") && (skip_blanks(r), take_number(r, &number)))
-    h->chunk = number;
+  else if (take_word(r, "width"))
+    to = &width;
+  else if (take_word(r, "chunk"))
+    to = &h->chunk;
   else if (take_word(r, "nontemporal") && take_bytes(r, &bytes))
     h->nontemporal_bytes = bytes;
   else
     return "expected tasks A [n], …, width n, chunk n, stage, transpose, "
            "nontemporal n, or a loop nest such as `1:`";
+  skip_blanks(r);
+  if (to && !take_number(r, to))
+    return "width and chunk have a number from 1 to 2147483647";
+  h->width = (uint32_t)width;
   bool is_first =
       before.stages != h->stages || before.transposes != h->transposes ||
       (!before.width && h->width) || (!before.chunk && h->chunk) ||

@@ -408,7 +408,7 @@ static const char *check_entry(const ScheduleEntry *e, Arena *arena) {
 
 bool cuda_schedules_check(Fault *fault) {
   static bool is_checked; /* under the lock of the device */
-  if (!schedule_check(NULL, NULL, fault))
+  if (!schedule_check_env(fault))
     return false;
   if (is_checked)
     return true;

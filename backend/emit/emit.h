@@ -327,8 +327,10 @@ void emit_transposed_tiles(Emitter *e, Buffer *out, const char *from,
 
 /* The text of the current loop nest after lowering: at which loop each
  * operation is computed, and how each load and store runs.  Call when its
- * operations are emitted. */
-const char *emit_lowered_text(const Emitter *e, const Nest *n);
+ * operations are emitted.  is_searched: a function searches the row of an
+ * argmax. */
+const char *emit_lowered_text(const Emitter *e, const Nest *n,
+                              bool is_searched);
 
 /* ---- reduction_ops.c ---- */
 

@@ -9,6 +9,7 @@ typedef struct LoweredPrinter {
   const Nest *nest;
   Buffer out;
   uint32_t indent;
+  bool is_searched; /* a function finds the place of the row's best element */
   bool is_printed[MAX_LEVELS];
 } LoweredPrinter;
 
@@ -88,6 +89,8 @@ static void put_output(LoweredPrinter *p, const LoopOutput *r) {
   kernel_print_output(&p->out, r, p->nest->names);
   if (p->e->vector_axis == NO_AXIS)
     buffer_puts(&p->out, ": one element\n");
+  else if (p->is_searched)
+    buffer_puts(&p->out, ": a function searches the row in memory\n");
   else if (r->reduce != PRIM_NONE &&
            p->e->vector_axis >= p->e->loop->spatial_axes)
     buffer_puts(&p->out, ": the lanes are joined after the loops\n");
@@ -107,8 +110,12 @@ static void put_levels_of(LoweredPrinter *p, const NestLoop *l) {
     put_level(p, p->e->levels.of[s->term_axis]);
 }
 
-const char *emit_lowered_text(const Emitter *e, const Nest *n) {
-  LoweredPrinter p = {.e = e, .nest = n, .out = {.arena = e->arena}};
+const char *emit_lowered_text(const Emitter *e, const Nest *n,
+                              bool is_searched) {
+  LoweredPrinter p = {.e = e,
+                      .nest = n,
+                      .is_searched = is_searched,
+                      .out = {.arena = e->arena}};
   put_level(&p, 0);
   for (uint32_t j = 0; j < n->loop_count; j++) {
     const NestLoop *l = &n->loops[j];
