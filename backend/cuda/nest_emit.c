@@ -197,8 +197,8 @@ static int unroll_factor(const NestWriter *p, uint32_t at) {
   return width > 1 || full_block ? VECTOR_UNROLL : SCALAR_UNROLL;
 }
 
-/* A loop over the indices of an axis.  An index after the last run may not fit
- * in 32 bits. */
+/* A loop over the indices of an axis.  An index after the last run, or after
+ * the last iteration of a pass without sums, may not fit in 32 bits. */
 static void put_range(NestWriter *p, uint32_t at, NestPlace place,
                       Buffer *out) {
   const Nest *n = p->nest;
@@ -213,10 +213,13 @@ static void put_range(NestWriter *p, uint32_t at, NestPlace place,
   int factor = has_runs ? 0 : unroll_factor(p, at);
   if (factor)
     buffer_printf(out, "#pragma unroll %d\n", factor);
+  bool is_wide = has_runs || !p->row;
   buffer_printf(out, "for (%s n%u = %s; n%u < %s; n%u += %lld) {\n",
-                has_runs ? "int64_t" : type, at, nest_index_of(&place, axis),
-                at, end, at, step);
-  place.indices[axis] = format(&p->w->e, "n%u", at);
+                is_wide ? "int64_t" : type, at, nest_index_of(&place, axis), at,
+                end, at, step);
+  place.indices[axis] = is_wide && !has_runs
+                            ? format(&p->w->e, "(%s)n%u", type, at)
+                            : format(&p->w->e, "n%u", at);
   place.is_range[axis] = true;
   if (has_runs) {
     buffer_printf(out, "const %s e%u = %s - n%u < %lld ? %s : n%u + %lld;\n",
@@ -464,7 +467,7 @@ void cuda_put_nest(CudaWriter *w) {
   NestWriter *p = NEW(w->e.arena, NestWriter);
   Buffer *out = &w->body;
   nest_begin(p, w, n, w->k->loops.at[0], NULL);
-  cuda_choose_values(w, out);
+  cuda_put_homes(w, out);
   for (uint32_t j = 0; j < w->k->loops.len && !w->e.failed; j++)
     put_loop_nest(p, j);
   if (is_linear(n)) {

@@ -206,14 +206,14 @@ static void put_group_index(ThreadGroup *t) {
                   w->s->group_threads, thread, w->s->group_threads);
   int64_t shared_bytes =
       t->reduction_count ? reduction_slots(t) * reduction_slot_bytes(t) : 0;
-  if (t->memory.shared_bytes) {
+  if (w->s->homes->shared_bytes) {
     buffer_printf(
         head, "unsigned char *const local = ax_shared() + %lld + slot * %s;\n",
-        (long long)shared_bytes, emit_int(e, t->memory.shared_bytes));
-    shared_bytes += t->memory.shared_bytes * width;
+        (long long)shared_bytes, emit_int(e, w->s->homes->shared_bytes));
+    shared_bytes += w->s->homes->shared_bytes * width;
   }
-  if (t->memory.scratch_bytes) {
-    int64_t all = emit_extent_mul(e, t->memory.scratch_bytes,
+  if (w->s->homes->scratch_bytes) {
+    int64_t all = emit_extent_mul(e, w->s->homes->scratch_bytes,
                                   (int64_t)ROW_MAX_SCRATCH_BLOCKS * width);
     int64_t at = cuda_alloc_scratch_bytes(w, all);
     const char *start = emit_int(e, at);
@@ -221,7 +221,7 @@ static void put_group_index(ThreadGroup *t) {
         head,
         "char *const own = scratch + %s + ((int64_t)blockIdx.x * %u + "
         "slot) * %s;\n",
-        start, width, emit_int(e, t->memory.scratch_bytes));
+        start, width, emit_int(e, w->s->homes->scratch_bytes));
     w->pass->max_grid_blocks = ROW_MAX_SCRATCH_BLOCKS;
   }
   w->pass->shared_bytes = shared_bytes;
@@ -290,7 +290,7 @@ void cuda_put_row_kernel(CudaWriter *w) {
   Buffer *out = &w->body;
   online_match(&t);
   count_reductions(&t);
-  t.memory = cuda_choose_values(w, &t.body);
+  cuda_put_homes(w, &t.body);
   w->dialect.divide_by_row_sum = "ax_quotient";
   for (uint32_t j = 0; j < w->k->loops.len && !e->failed; j++)
     put_loop_nest(&t, j);

@@ -35,7 +35,6 @@ typedef struct ThreadGroup {
    * far. */
   uint32_t reduction_count, reductions_done;
   bool has_arg_reduction, needs_barrier; /* other uses of shared memory */
-  ValueMemory memory;
 } ThreadGroup;
 
 /* ---- row_kernel.c ---- */
