@@ -154,7 +154,7 @@ const char *cuda_load_value(CudaWriter *w, const KernelOp *s, uint32_t width);
 void cuda_put_output(VectorAccess *v, Buffer *out, uint32_t result,
                      const CudaLocal *l, const char *live, const char *x);
 
-/* ---- online_softmax.c ---- */
+/* ---- match_exp_sum.c ---- */
 
 /* Finds the loop nest that computes the maximum for a sum of exponentials in
  * the same threads. */

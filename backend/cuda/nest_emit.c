@@ -259,7 +259,8 @@ static void put_counted(NestWriter *p, uint32_t at, NestPlace place,
 
 /* The loop over the elements of a row in registers, after the loads that are in
  * flight together. */
-static void put_held(NestWriter *p, uint32_t at, NestPlace place, Buffer *out) {
+static void put_register_row(NestWriter *p, uint32_t at, NestPlace place,
+                             Buffer *out) {
   const EarlyLoads *early = &p->early;
   if (early->aligned.len && !place.early) {
     NestPlace loads = place;
@@ -286,7 +287,7 @@ static void put_serial(NestWriter *p, uint32_t at, NestPlace place,
         nest_index_step(p, at) == nest_index_count(p, l->axis);
     nest_put(p, at + 1, place, out);
   } else if (l->is_held) {
-    put_held(p, at, place, out);
+    put_register_row(p, at, place, out);
   } else {
     put_counted(p, at, place, out);
   }

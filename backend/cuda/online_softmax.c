@@ -8,35 +8,6 @@
 
 #define format emit_format
 
-static bool is_pure_reduction(const LoopNest *loop) {
-  for (uint32_t j = 0; j < loop->outputs.len; j++)
-    if (is_output_used(&loop->outputs.at[j]) &&
-        loop->outputs.at[j].reduce == PRIM_NONE)
-      return false;
-  return row_loop_kind(loop) == ROW_REDUCE;
-}
-
-static bool find_row_max(const Kernel *k, const RowNest *rows, uint32_t at,
-                         ExpSumPattern *pattern) {
-  for (uint32_t j = 0; j < at; j++) {
-    const LoopNest *loop = k->loops.at[j];
-    for (uint32_t i = 0; is_pure_reduction(loop) && i < loop->outputs.len; i++)
-      if (row_nests_match(&rows[j], &rows[at]) &&
-          exp_sum_is_row_max(k, at, pattern, j, i)) {
-        pattern->max_loop = j;
-        pattern->max_output = i;
-        return true;
-      }
-  }
-  return false;
-}
-
-bool cuda_match_online(const Kernel *k, const RowNest *rows, uint32_t at,
-                       ExpSumPattern *sum) {
-  return is_pure_reduction(k->loops.at[at]) && match_exp_sum(k, at, sum) &&
-         find_row_max(k, rows, at, sum);
-}
-
 void online_match(ThreadGroup *t) {
   CudaWriter *w = t->w;
   for (uint32_t j = 1; j < w->k->loops.len; j++) {
