@@ -43,7 +43,8 @@ val x : f32[2, 20000] = for i < 2, j < 20000 => f32 (i * j % 7) - 3.0
 val y : f32[19, 128] = for i < 19, j < 128 => f32 (i * j % 5) - 2.0
 val z : f32[70, 300] = for i < 70, j < 300 => f32 (i * j % 11) - 4.0
 val w : f32[90, 50] = for i < 90, j < 50 => f32 (i * j % 3) - 1.0
-do print (nn.softmax x, nn.softmax y, map sum z, sum ~axis:0 w)
+val v : f32[8, 4000] = for i < 8, j < 4000 => f32 (i * j % 13) - 6.0
+do print (nn.softmax x, nn.softmax y, map sum z, sum ~axis:0 w, map sum v)
 END
 "$AXON" run --target reference rows.axn >rows.expected || fail rows.axn
 on_gpu "$AXON" plan --schedule rows.axn >chosen.axs
@@ -66,6 +67,9 @@ awk '/^  / { next } { print }
   /^kernel/ && what ~ /axis:0 w/ {
     print "1: tile i0 32; tile i1 4; order i0.1, i1.1, i1, i0; blocks i0.1;",
       "threads i0; threads i1"
+  }
+  /^kernel/ && what ~ /map sum v/ { # a chunk is one term for each thread
+    print "1: tile i1 256; blocks i0; blocks i1.1; order i1.1, i0; threads i1"
   }
   { what = $0 }' chosen.axs >rows.axs
 on_gpu "$AXON" run --schedules rows.axs rows.axn >got 2>&1 || fail "$(cat got)"

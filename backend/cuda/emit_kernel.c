@@ -188,6 +188,7 @@ static void set_fissioned_kernel(CudaWriter *w, Kernel *k, uint32_t at,
   one->parallel_axes = loop->parallel_axes = loop->spatial_axes;
   p->k = one;
   p->first_loop = at;
+  p->is_fissioned = true;
 }
 
 /* ---- split reductions ---- */
@@ -358,6 +359,7 @@ static void emit_split_reduction(CudaWriter *w, CudaPass *p,
   CudaPass *combine = new_pass(w->out, original->arena, w->target);
   combine->k = combine_kernel(w, p->k, parts);
   combine->first_loop = p->first_loop;
+  combine->is_fissioned = p->is_fissioned;
   schedule_pass(w, combine, true);
   emit_pass(w, combine, original, NULL);
   w->partials_in = NULL;

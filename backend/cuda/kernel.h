@@ -35,10 +35,11 @@ typedef enum CudaKernelKind {
 /* The schedule of a pass; schedule.c chooses it. */
 typedef struct CudaSchedule {
   CudaKernelKind kind;
-  uint32_t block_threads; /* threads per block */
-  struct Nest **nests;    /* CUDA_NEST: one; CUDA_ROW: by loop nest */
-  struct RowNest *rows;   /* CUDA_ROW: what they say, and for all of them: */
-  struct GemmPass *gemm;  /* CUDA_GEMM */
+  uint32_t block_threads;   /* threads per block */
+  struct Nest **nests;      /* CUDA_NEST: one; CUDA_ROW: by loop nest */
+  struct RowNest *rows;     /* CUDA_ROW: what they say, and for all of them: */
+  struct ValueHomes *homes; /* CUDA_ROW: values between loop nests */
+  struct GemmPass *gemm;    /* CUDA_GEMM */
   struct AttentionPass *attention; /* CUDA_ATTENTION */
   const char *description;         /* CUDA_LIBRARY: description */
   uint32_t group_threads;          /* threads per point */
@@ -75,6 +76,7 @@ typedef struct CudaPass {
   CudaSchedule s;
   Kernel *k;     /* the loops of this pass */
   Kernel *whole; /* CUDA_ROW: before values are recomputed (rematerialize.c) */
+  bool is_fissioned; /* the other passes read its values */
   /* Index of its first loop in the original kernel; UINT32_MAX: combines
    * partial results. */
   uint32_t first_loop;

@@ -1,7 +1,7 @@
 /* Matches sums of exponentials relative to a value of the row, if the row
  * maximum is computed, too.  A part of a row can then be summed relative to
  * its own maximum, and rescaled later (online softmax, arXiv:1805.02867). */
-#include "backend/cuda/match_exp_sum.h"
+#include "backend/cuda/nest.h"
 #include "support/arena.h"
 
 /* Two loops, a before b.  same_b, same_a: for each operation of b and of a, 1
@@ -144,4 +144,35 @@ LoopNest *exp_sum_terms(const Kernel *k, uint32_t at,
 const char *exp_sum_finite_max(Emitter *e, uint32_t max_name) {
   return emit_format(e, "(acc%u - acc%u == 0 ? acc%u : 0)", max_name, max_name,
                      max_name);
+}
+
+/* ---- online sums ---- */
+
+static bool is_pure_reduction(const LoopNest *loop) {
+  for (uint32_t j = 0; j < loop->outputs.len; j++)
+    if (is_output_used(&loop->outputs.at[j]) &&
+        loop->outputs.at[j].reduce == PRIM_NONE)
+      return false;
+  return row_loop_kind(loop) == ROW_REDUCE;
+}
+
+static bool find_row_max(const Kernel *k, const RowNest *rows, uint32_t at,
+                         ExpSumPattern *pattern) {
+  for (uint32_t j = 0; j < at; j++) {
+    const LoopNest *loop = k->loops.at[j];
+    for (uint32_t i = 0; is_pure_reduction(loop) && i < loop->outputs.len; i++)
+      if (row_nests_match(&rows[j], &rows[at]) &&
+          exp_sum_is_row_max(k, at, pattern, j, i)) {
+        pattern->max_loop = j;
+        pattern->max_output = i;
+        return true;
+      }
+  }
+  return false;
+}
+
+bool cuda_match_online(const Kernel *k, const RowNest *rows, uint32_t at,
+                       ExpSumPattern *sum) {
+  return is_pure_reduction(k->loops.at[at]) && match_exp_sum(k, at, sum) &&
+         find_row_max(k, rows, at, sum);
 }

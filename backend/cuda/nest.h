@@ -117,18 +117,29 @@ void cuda_choose_row_nests(CudaPass *p, const CudaTarget *target,
                            bool may_be_online);
 /* Makes the nests, one for each loop nest, the schedule of the pass.  Returns
  * NULL, or the reason for which they are none; *loop is then the loop nest. */
-const char *cuda_rows_use(CudaPass *p, Nest **nests, uint32_t *loop);
+const char *cuda_rows_use(CudaPass *p, Nest **nests, const CudaTarget *target,
+                          uint32_t *loop);
 
 /* ---- nest_values.c ---- */
 
-/* Memory of a point for values between its loop nests, bytes; symbolic
- * sizes. */
-typedef struct ValueMemory {
-  int64_t shared_bytes, scratch_bytes;
-} ValueMemory;
+/* Where a value between loop nests lives.  offset: in the memory of its
+ * point. */
+typedef struct ValueHome {
+  CudaStorage storage;
+  int64_t offset;
+} ValueHome;
 
-/* Chooses where the values of a pass live.  registers: declarations. */
-ValueMemory cuda_choose_values(CudaWriter *w, Buffer *registers);
+/* By loop nest and output; and memory of a point, bytes; symbolic sizes. */
+typedef struct ValueHomes {
+  ValueHome *of[MAX_KERNEL_LOOPS];
+  int64_t shared_bytes, scratch_bytes;
+} ValueHomes;
+
+/* Chooses where the values of a pass with sums live.  Returns NULL, or the
+ * reason for which they have no place. */
+const char *cuda_choose_homes(CudaPass *p, const CudaTarget *target);
+/* Takes the homes of the schedule.  registers: declarations. */
+void cuda_put_homes(CudaWriter *w, Buffer *registers);
 /* Declares pointers to values in shared memory and in scratch memory. */
 void cuda_put_value_pointers(CudaWriter *w);
 /* Where an output of a loop nest of the pass lives. */
@@ -143,7 +154,7 @@ const char *cuda_load_value(CudaWriter *w, const KernelOp *s, uint32_t width);
 void cuda_put_output(VectorAccess *v, Buffer *out, uint32_t result,
                      const CudaLocal *l, const char *live, const char *x);
 
-/* ---- online_softmax.c ---- */
+/* ---- match_exp_sum.c ---- */
 
 /* Finds the loop nest that computes the maximum for a sum of exponentials in
  * the same threads. */

@@ -2,6 +2,8 @@
  * there and read: in one register of a thread, in a register for each element,
  * in shared memory, or in scratch memory. */
 #include "backend/cuda/nest.h"
+#include "support/arena.h"
+#include "tensor/extent.h"
 
 #define format emit_format
 
@@ -14,20 +16,18 @@ const CudaLocal *cuda_value(const CudaWriter *w, uint32_t at, uint32_t result) {
 /* ---- choices ---- */
 
 /* True if every loop reads the values in the threads that computed them. */
-static bool fits_in_registers(const CudaWriter *w, uint32_t at,
-                              uint32_t result) {
-  const LoopNest *from = w->k->loops.at[at];
+static bool fits_in_registers(const CudaPass *p, uint32_t at, uint32_t result) {
+  const LoopNest *from = p->k->loops.at[at];
   const LoopOutput *r = &from->outputs.at[result];
-  if (!w->s->vectors_in_registers || row_loop_kind(from) == ROW_PARTIAL_REDUCE)
+  if (!p->s.vectors_in_registers || row_loop_kind(from) == ROW_PARTIAL_REDUCE)
     return false;
-  for (uint32_t j = 0; j < w->k->loops.len; j++) {
-    const LoopNest *loop = w->k->loops.at[j];
+  for (uint32_t j = 0; j < p->k->loops.len; j++) {
+    const LoopNest *loop = p->k->loops.at[j];
     for (uint32_t i = 0; i < loop->ops.len; i++) {
       const KernelOp *s = &loop->ops.at[i];
-      if (s->kind == KOP_LOAD_LOCAL &&
-          s->source_loop == w->pass->first_loop + at &&
+      if (s->kind == KOP_LOAD_LOCAL && s->source_loop == p->first_loop + at &&
           s->source_output == result &&
-          (!row_nests_match(&w->s->rows[at], &w->s->rows[j]) ||
+          (!row_nests_match(&p->s.rows[at], &p->s.rows[j]) ||
            !affine_equal(s->address, r->local_index)))
         return false;
     }
@@ -35,50 +35,77 @@ static bool fits_in_registers(const CudaWriter *w, uint32_t at,
   return true;
 }
 
-static void choose_value(CudaWriter *w, uint32_t at, uint32_t result,
-                         ValueMemory *m, Buffer *registers) {
-  Emitter *e = &w->e;
-  const LoopNest *loop = w->k->loops.at[at];
-  const LoopOutput *r = &loop->outputs.at[result];
-  CudaLocal *l = &w->locals[w->pass->first_loop + at][result];
-  RowLoopKind kind = row_loop_kind(loop);
-  if (!r->local_index || l->storage == STORAGE_POINT_SCRATCH)
-    return;
-  if (kind == ROW_SCALAR || (kind == ROW_REDUCE && r->reduce != PRIM_NONE)) {
-    l->storage = STORAGE_SCALAR;
-    return;
+/* Places a value in the memory of its point: in shared memory if it fits, after
+ * the values before it.  Returns false if its size is too large. */
+static bool place_in_memory(const CudaPass *p, const CudaTarget *target,
+                            const LoopOutput *r, ValueHomes *h, ValueHome *to) {
+  Graph *g = p->k->graph;
+  int64_t bytes, lines, after;
+  if (!extent_mul(g, r->local_elements, dtype_info[r->dtype].bytes, &bytes) ||
+      !extent_ceil_div(g, bytes, SHARED_ALIGN, &lines) ||
+      !extent_mul(g, lines, SHARED_ALIGN, &bytes) ||
+      !extent_add(g, h->shared_bytes, bytes, &after))
+    return false;
+  int64_t points = p->s.block_threads / p->s.group_threads;
+  if (extent_is_static(g, after) &&
+      after * points + p->s.block_threads * REDUCTION_SLOT_BYTES <=
+          (int64_t)target->default_shared_bytes) {
+    *to = (ValueHome){STORAGE_SHARED, h->shared_bytes};
+    h->shared_bytes = after;
+    return true;
   }
-  if (fits_in_registers(w, at, result)) {
-    l->storage = STORAGE_REGISTERS;
-    buffer_printf(registers, "%s l%u[%u];\n",
-                  scalar_type(value_class(r->dtype)), l->name,
-                  w->s->vectors_in_registers * w->s->vector_width);
-    return;
-  }
-  int64_t bytes =
-      emit_extent_mul(e, r->local_elements, dtype_info[r->dtype].bytes);
-  bytes = emit_extent_mul(e, emit_extent_ceil_div(e, bytes, SHARED_ALIGN),
-                          SHARED_ALIGN);
-  int64_t after_block = emit_extent_add(e, m->shared_bytes, bytes);
-  int64_t points = w->s->block_threads / w->s->group_threads;
-  bool fits =
-      extent_is_static(w->k->graph, after_block) &&
-      after_block * points + w->s->block_threads * REDUCTION_SLOT_BYTES <=
-          (int64_t)w->target->default_shared_bytes;
-  l->storage = fits ? STORAGE_SHARED : STORAGE_GROUP_SCRATCH;
-  l->scratch_offset = fits ? m->shared_bytes : m->scratch_bytes;
-  if (fits)
-    m->shared_bytes = after_block;
-  else
-    m->scratch_bytes = emit_extent_add(e, m->scratch_bytes, bytes);
+  *to = (ValueHome){STORAGE_GROUP_SCRATCH, h->scratch_bytes};
+  return extent_add(g, h->scratch_bytes, bytes, &h->scratch_bytes);
 }
 
-ValueMemory cuda_choose_values(CudaWriter *w, Buffer *registers) {
-  ValueMemory m = {0};
+static bool choose_home(const CudaPass *p, const CudaTarget *target,
+                        uint32_t at, uint32_t result, ValueHomes *h) {
+  const LoopNest *loop = p->k->loops.at[at];
+  const LoopOutput *r = &loop->outputs.at[result];
+  ValueHome *to = &h->of[at][result];
+  RowLoopKind kind = row_loop_kind(loop);
+  if (!r->local_index)
+    return true;
+  if (p->is_fissioned)
+    to->storage = STORAGE_POINT_SCRATCH;
+  else if (kind == ROW_SCALAR || (kind == ROW_REDUCE && r->reduce != PRIM_NONE))
+    to->storage = STORAGE_SCALAR;
+  else if (fits_in_registers(p, at, result))
+    to->storage = STORAGE_REGISTERS;
+  else
+    return place_in_memory(p, target, r, h, to);
+  return true;
+}
+
+const char *cuda_choose_homes(CudaPass *p, const CudaTarget *target) {
+  ValueHomes *h = NEW(p->k->arena, ValueHomes);
+  bool fits = true;
+  for (uint32_t j = 0; j < p->k->loops.len; j++) {
+    uint32_t count = p->k->loops.at[j]->outputs.len;
+    h->of[j] = NEW_ARRAY(p->k->arena, ValueHome, count);
+    for (uint32_t i = 0; i < count; i++)
+      fits &= choose_home(p, target, j, i, h);
+  }
+  p->s.homes = h;
+  return fits ? NULL : "has values of more than 2^63 bytes for each point";
+}
+
+void cuda_put_homes(CudaWriter *w, Buffer *registers) {
   for (uint32_t j = 0; j < w->k->loops.len; j++)
-    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++)
-      choose_value(w, j, i, &m, registers);
-  return m;
+    for (uint32_t i = 0; i < w->k->loops.at[j]->outputs.len; i++) {
+      const LoopOutput *r = &w->k->loops.at[j]->outputs.at[i];
+      CudaLocal *l = &w->locals[w->pass->first_loop + j][i];
+      if (!r->local_index || w->pass->is_fissioned)
+        continue;
+      ValueHome home = w->s->homes ? w->s->homes->of[j][i]
+                                   : (ValueHome){.storage = STORAGE_SCALAR};
+      l->storage = home.storage;
+      l->scratch_offset = home.offset;
+      if (home.storage == STORAGE_REGISTERS)
+        buffer_printf(registers, "%s l%u[%u];\n",
+                      scalar_type(value_class(r->dtype)), l->name,
+                      w->s->vectors_in_registers * w->s->vector_width);
+    }
 }
 
 static bool is_in_memory(const LoopOutput *r, const CudaLocal *l) {

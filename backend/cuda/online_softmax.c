@@ -8,35 +8,6 @@
 
 #define format emit_format
 
-static bool is_pure_reduction(const LoopNest *loop) {
-  for (uint32_t j = 0; j < loop->outputs.len; j++)
-    if (is_output_used(&loop->outputs.at[j]) &&
-        loop->outputs.at[j].reduce == PRIM_NONE)
-      return false;
-  return row_loop_kind(loop) == ROW_REDUCE;
-}
-
-static bool find_row_max(const Kernel *k, const RowNest *rows, uint32_t at,
-                         ExpSumPattern *pattern) {
-  for (uint32_t j = 0; j < at; j++) {
-    const LoopNest *loop = k->loops.at[j];
-    for (uint32_t i = 0; is_pure_reduction(loop) && i < loop->outputs.len; i++)
-      if (row_nests_match(&rows[j], &rows[at]) &&
-          exp_sum_is_row_max(k, at, pattern, j, i)) {
-        pattern->max_loop = j;
-        pattern->max_output = i;
-        return true;
-      }
-  }
-  return false;
-}
-
-bool cuda_match_online(const Kernel *k, const RowNest *rows, uint32_t at,
-                       ExpSumPattern *sum) {
-  return is_pure_reduction(k->loops.at[at]) && match_exp_sum(k, at, sum) &&
-         find_row_max(k, rows, at, sum);
-}
-
 void online_match(ThreadGroup *t) {
   CudaWriter *w = t->w;
   for (uint32_t j = 1; j < w->k->loops.len; j++) {
@@ -88,18 +59,19 @@ static const char *exp_expr(Emitter *e, const char *x) {
 static void put_block_sum(ThreadGroup *t, uint32_t at, Buffer *out) {
   Emitter *e = &t->w->e;
   OnlineSum *o = &t->online_sums[at];
-  RowLoop n;
+  NestWriter *p = NEW(e->arena, NestWriter);
   Buffer update = {.arena = e->arena};
   LoopNest *terms = exp_sum_terms(t->w->k, at, &o->pattern);
   const char *current_max = exp_sum_finite_max(e, o->max_name);
-  row_loop_begin(t, &n, terms, at, current_max);
-  o->block_sum = o->running_sum = n.accumulators[o->pattern.sum_output];
+  row_loop_begin(t, p, terms, at, current_max);
+  o->block_sum = o->running_sum = p->accumulators[o->pattern.sum_output];
   o->running_sum.name = e->next_id++;
   cuda_accumulator_update(t->w, &o->block_sum, &update);
-  emit_append(out, &e->levels.code[OUTER_LEVEL]);
+  nest_end_ops(p, &update);
+  emit_append(out, &p->levels[OUTER_LEVEL]);
   cuda_accumulator_declare(&o->block_sum, out);
-  row_loop_put(&(RowWalk){.t = t, .n = &n, .update = &update, .out = out},
-               n.row->run_loop + 1);
+  uint32_t run = t->w->s->rows[o->pattern.max_loop].run_loop;
+  nest_put(p, p->row->run_loop + 1, nest_run_place(p, run), out);
   const char *rescale =
       exp_expr(e, format(e, "before%u - %s", at, current_max));
   buffer_printf(out,
@@ -127,21 +99,21 @@ void online_put_rescale(ThreadGroup *t, uint32_t at) {
   LoopNest *row_loop = loop_clone_empty(e->arena, loop);
   uint32_t *place = NEW_ARRAY(e->arena, uint32_t, loop->ops.len);
   Buffer results = {.arena = e->arena};
-  RowLoop n;
+  NestWriter *p = NEW(e->arena, NestWriter);
   row_loop->axis_count = row_loop->spatial_axes = row_loop->parallel_axes;
   uint32_t v = loop_clone_op(e->arena, loop, row_loop, place, o->pattern.shift);
   VEC_PUSH(e->arena, row_loop->outputs,
            ((LoopOutput){.value_op = v,
                          .dtype = DT_F32,
                          .local_index = affine_new(e->arena, 0)}));
-  row_loop_begin(t, &n, row_loop, at, NULL);
+  row_loop_begin(t, p, row_loop, at, NULL);
   const char *x = emit_scalar(e, v);
   const char *shift = format(e, "own%u - %s", at, x);
   buffer_printf(&results, "acc%u *= %s;\n", o->running_sum.name,
                 exp_expr(e, shift));
-  n.loop = n.vectors.loop = loop;
-  n.accumulators[o->pattern.sum_output] = o->running_sum;
-  thread_group_end_sum(t, &n, o->pattern.sum_output, &results);
+  p->vectors.loop = loop;
+  p->accumulators[o->pattern.sum_output] = o->running_sum;
+  thread_group_end_sum(t, p, o->pattern.sum_output, &results);
   emit_append(&t->body, &e->levels.code[OUTER_LEVEL]);
   emit_append(&t->body, &results);
   emit_append(&e->function.head, &e->levels.code[0]);

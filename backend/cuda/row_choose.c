@@ -276,7 +276,8 @@ void cuda_choose_kept_rows(CudaPass *p, const CudaTarget *target) {
   p->k = recomputes ? cuda_rematerialize(p->whole) : p->whole;
 }
 
-const char *cuda_rows_use(CudaPass *p, Nest **nests, uint32_t *loop) {
+const char *cuda_rows_use(CudaPass *p, Nest **nests, const CudaTarget *target,
+                          uint32_t *loop) {
   const Kernel *k = p->k;
   RowNest *rows = NEW_ARRAY(k->arena, RowNest, k->loops.len);
   CudaSchedule s = {.kind = CUDA_ROW,
@@ -310,7 +311,7 @@ const char *cuda_rows_use(CudaPass *p, Nest **nests, uint32_t *loop) {
     return error;
   s.block_threads = (uint32_t)threads;
   p->s = s;
-  return NULL;
+  return cuda_choose_homes(p, target);
 }
 
 /* Chooses online sums, and their nests. */
@@ -345,7 +346,7 @@ static void choose_nests(NestsChoice *n, const CudaTarget *target,
       !p->s.reduction_chunk)
     choose_online(n);
   if (!n->refusal)
-    n->refusal = cuda_rows_use(p, n->nests, &loop);
+    n->refusal = cuda_rows_use(p, n->nests, target, &loop);
 }
 
 void cuda_choose_row_nests(CudaPass *p, const CudaTarget *target,

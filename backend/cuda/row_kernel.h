@@ -3,7 +3,7 @@
 #ifndef AXON_CUDA_ROW_KERNEL_H
 #define AXON_CUDA_ROW_KERNEL_H
 
-#include "backend/cuda/nest.h"
+#include "backend/cuda/nest_emit.h"
 #include "backend/cuda/threads.h"
 #include "support/buffer.h"
 #include "support/vec.h"
@@ -35,51 +35,18 @@ typedef struct ThreadGroup {
    * far. */
   uint32_t reduction_count, reductions_done;
   bool has_arg_reduction, needs_barrier; /* other uses of shared memory */
-  ValueMemory memory;
 } ThreadGroup;
 
-/* A loop while it is emitted. */
-typedef struct RowLoop {
-  const LoopNest *loop;
-  uint32_t loop_index; /* in the pass */
-  RowLoopKind kind;
-  const RowNest *row;
-  VectorAccess vectors;
-  uint32_t vectors_in_registers;
-  int64_t row_length; /* distributed elements; symbolic size */
-  CudaAccumulator accumulators[MAX_LOOP_OUTPUTS];
-  /* Loads of all elements of a thread before the loop, so that they are in
-   * flight together.  `early_loads` are vector loads and require the condition
-   * `early_aligned`; `early_scalar_loads` have no requirement. */
-  Buffer early_loads, early_scalar_loads, early_aligned;
-  uint32_t early_elements;
-} RowLoop;
+/* ---- row_kernel.c ---- */
 
-/* The code in the loops of a nest. */
-typedef struct RowWalk {
-  ThreadGroup *t;
-  RowLoop *n;
-  const Buffer *update;    /* in the innermost loop */
-  const Buffer *finish;    /* at the end of the sums; NULL: they go on */
-  const Buffer *after_run; /* or NULL */
-  Buffer *out;
-} RowWalk;
-
-/* ---- row_loop.c ---- */
-
-/* Slots of shared memory between which the reductions of a group alternate, and
- * the size of a slot, bytes. */
-uint32_t row_reduction_slots(const ThreadGroup *t);
-uint32_t row_reduction_slot_bytes(const ThreadGroup *t);
-/* Begins a loop: emits its ops, but no stores.  first: replaces the value of
- * the first op; NULL: no replacement. */
-void row_loop_begin(ThreadGroup *t, RowLoop *n, const LoopNest *loop,
+/* Begins a loop nest: emits its ops, but no stores.  first: replaces the value
+ * of the first op; NULL: no replacement. */
+void row_loop_begin(ThreadGroup *t, NestWriter *p, const LoopNest *loop,
                     uint32_t at, const char *first);
-/* Emits the loops of the nest from number `at` on. */
-void row_loop_put(const RowWalk *k, uint32_t at);
 /* Combines the accumulators of all threads, and stores the sum: the group has
  * it once. */
-void thread_group_end_sum(ThreadGroup *t, RowLoop *n, uint32_t j, Buffer *out);
+void thread_group_end_sum(ThreadGroup *t, NestWriter *p, uint32_t j,
+                          Buffer *out);
 
 /* ---- online_softmax.c ---- */
 

@@ -584,6 +584,10 @@ void cuda_schedule_print(Buffer *out, const CudaSchedule *s) {
   if (s->vectors_in_registers)
     buffer_printf(out, ", rows in registers, %u each",
                   s->vectors_in_registers * s->vector_width);
+  if (s->homes && s->homes->shared_bytes)
+    buffer_puts(out, ", values in shared memory");
+  if (s->homes && s->homes->scratch_bytes)
+    buffer_puts(out, ", values in scratch memory");
   if (s->online_softmax)
     buffer_puts(out, ", online sums");
   if (s->reduction_chunk)

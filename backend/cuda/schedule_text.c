@@ -82,7 +82,8 @@ static StepsError loop_error(const PassText *text, uint32_t loop,
 }
 
 /* Reads the nests of all loop nests. */
-static StepsError read_nests(const PassText *text, CudaPass *p, Nest **nests) {
+static StepsError read_nests(const PassText *text, CudaPass *p, Nest **nests,
+                             const CudaTarget *target) {
   StepsError error = {NULL, 0};
   for (uint32_t j = 0; !error.reason && j < p->k->loops.len; j++) {
     const StepsText *steps = steps_of(text, j + 1);
@@ -106,7 +107,7 @@ static StepsError read_nests(const PassText *text, CudaPass *p, Nest **nests) {
   if (error.reason)
     return error;
   uint32_t loop = 0;
-  const char *reason = cuda_rows_use(p, nests, &loop);
+  const char *reason = cuda_rows_use(p, nests, target, &loop);
   return loop_error(text, loop, reason);
 }
 
@@ -133,14 +134,14 @@ static StepsError apply_rows(const PassText *text, CudaPass *p,
                              const CudaTarget *target) {
   p->k = p->whole;
   Nest **nests = NEW_ARRAY(p->k->arena, Nest *, p->k->loops.len);
-  StepsError error = read_nests(text, p, nests);
+  StepsError error = read_nests(text, p, nests, target);
   if (error.reason)
     return error;
   uint8_t names[MAX_KERNEL_AXES];
   memcpy(names, p->whole->axis_names, sizeof names);
   order_points(p, nests[0]);
   cuda_choose_kept_rows(p, target);
-  error = read_nests(text, p, nests);
+  error = read_nests(text, p, nests, target);
   uint32_t loop = 0;
   if (!error.reason) {
     const char *reason = cuda_rows_refusal(p, p->s.rows, &loop);
