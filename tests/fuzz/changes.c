@@ -5,7 +5,6 @@
  * four times by grammar.c: always the same ones for a SEED.  One that ends the
  * process is shown and kept in FOLDER, and the rest goes on. */
 #define _GNU_SOURCE
-#include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,12 +24,7 @@ size_t LLVMFuzzerCustomCrossOver(const uint8_t *a, size_t a_size,
                                  size_t max, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
 
-enum {
-  LONGEST = 4096,
-  SEED_LONGEST = 3000,
-  FOUND_MOST = 5,
-  HEAP_KEPT_BYTES = 1 << 27
-};
+enum { LONGEST = 4096, SEED_LONGEST = 3000, FOUND_MOST = 5 };
 
 typedef struct Program {
   uint8_t *text;
@@ -117,9 +111,6 @@ static void keep(const char *folder, const Input *in, int status) {
 int main(int argc, char **argv) {
   if (argc != 4)
     return 2;
-  /* Inputs share pages, which the kernel would clear for each of them. */
-  mallopt(M_MMAP_THRESHOLD, HEAP_KEPT_BYTES);
-  mallopt(M_TRIM_THRESHOLD, HEAP_KEPT_BYTES);
   uint64_t count = strtoull(argv[1], NULL, 0);
   uint64_t seed = strtoull(argv[2], NULL, 0);
   Programs programs = {0};
