@@ -21,9 +21,11 @@ clang -fsanitize=address,undefined -o main main.c 2>/dev/null || {
   echo 'skipped: clang has no sanitizers (libclang-rt-dev)'
   exit 0
 }
+linker=
+! clang -fuse-ld=lld -o main main.c 2>/dev/null || linker=-fuse-ld=lld # faster
 export CONFIG_SHELL=/bin/sh # see quickstart
 [ -e Makefile ] || "$here/configure" --quiet --enable-werror \
-  --enable-asan --enable-ubsan CC=clang \
+  --enable-asan --enable-ubsan CC=clang LDFLAGS="$linker" \
   CFLAGS='-O0 -g1 -fsanitize=fuzzer-no-link'
 units=$(printf 'tests/unit/%s_test ' api artifact cuda diag dim dimfacts \
   dimsystem eval figure parser runtime runtime_file size tensor verify)

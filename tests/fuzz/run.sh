@@ -43,6 +43,10 @@ if ! clang -fsanitize=fuzzer,address,undefined "$build/probe.c" \
   exit 77
 fi
 
+linker=()
+! clang "${flags[@]}" -fsanitize=fuzzer -fuse-ld=lld "$build/probe.c" \
+  -o "$build/probe" 2>/dev/null || linker=(-fuse-ld=lld) # it is faster
+
 objects=$build/objects
 mkdir -p "$objects"
 
@@ -115,7 +119,7 @@ for name in $names; do
   [ "$name" = check ] || [ "$name" = parse ] &&
     main+=("$root/tests/fuzz/grammar.c")
   if ! clang "${flags[@]}" -fsanitize=fuzzer,address,undefined \
-    "${main[@]}" "${linked[@]}" -o "$build/fuzz_$name" \
+    "${linker[@]}" "${main[@]}" "${linked[@]}" -o "$build/fuzz_$name" \
     -lgmp -lm -ldl -lpthread; then
     bad=1
     continue
