@@ -94,6 +94,15 @@ static void add_transfers(CostTerms *t, const CostCounts *c, const CoreRates *r,
         (share * each[j] + c->copied_bytes[j] / r->bytes_per_cycle[j]);
 }
 
+/* A thread runs the tasks of a grain in a loop.  Only the grains are started,
+ * unless there is one thread. */
+static double task_cycles(const CostCounts *c, const CoreRates *r,
+                          double threads) {
+  double grains = fmin(c->tasks, threads * MIN_GRAINS_PER_THREAD);
+  return c->tasks * COST_CALL_CYCLES +
+         (threads > 1 ? grains * r->task_cycles : 0);
+}
+
 CostTerms cost_of_counts(const CostCounts *c, const CoreRates *r,
                          double threads) {
   CostTerms t = {.total = 0};
@@ -106,7 +115,7 @@ CostTerms cost_of_counts(const CostCounts *c, const CoreRates *r,
   t.cycles[COST_PAGES] =
       c->pages *
       fmax(r->page_cycles - COST_LINE_BYTES / r->bytes_per_cycle[1], 0);
-  t.cycles[COST_TASKS] = c->tasks * r->task_cycles;
+  t.cycles[COST_TASKS] = task_cycles(c, r, threads);
   for (int j = 0; j < COST_IMBALANCE; j++)
     work += t.cycles[j];
   double tasks = fmax(c->tasks, 1);

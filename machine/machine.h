@@ -88,7 +88,7 @@ typedef struct CoreRates {
   double stores_per_cycle, issue_per_cycle;
   double bytes_per_cycle[CORE_BOUNDARIES];
   double page_cycles; /* to read a line of each page, from L3 */
-  double task_cycles; /* to start one of many tasks */
+  double task_cycles; /* to start a grain of tasks */
   double cache_bytes[CORE_BOUNDARIES]; /* from the operating system */
 } CoreRates;
 

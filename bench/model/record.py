@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,14 @@ fun result () = sum ~axis:0 x
 BLUR = """val x : f32[256, 1024] = normal (key 1) [256, 1024]
 fun result () = for y < 254, z < 1022 =>
   sum (for i < 3, j < 3 => x.[y + i, z + j]) / 9.0
+"""
+DEPTHWISE = """val x : f32[32, 64, 64] = normal (key 1) [32, 64, 64]
+val w : f32[32, 3, 3] = normal (key 2) [32, 3, 3]
+fun result () = for c < 32, y < 62, z < 62 =>
+  sum (for i < 3, j < 3 => x.[c, y + i, z + j] * w.[c, i, j])
+"""
+ROWS = """val x : f32[1024, 1024] = normal (key 1) [1024, 1024]
+fun result () = sum ~axis:1 (x * x)
 """
 
 
@@ -112,6 +121,26 @@ def blur(r):
             f"i1 {some(r, 256, 512, 1024)}; width 16\n1: " + "; ".join(steps))
 
 
+def depthwise(r):
+    """As a blur of each channel: the axes follow that of the channels."""
+    head, steps = blur(r).split("\n")
+    steps = re.sub(r"\bi(\d)", lambda m: f"i{int(m[1]) + 1}", steps)
+    rows = re.search("tile i1 ([0-9]+) peel", steps)[1]
+    return (f"tasks i0, i1 {int(rows) * some(r, 1, 4, 16)}, i2 64; width 16\n"
+            + steps.replace("epilogue", some(r, "fma", "")).rstrip("; "))
+
+
+def rows(r):
+    parts, jam = some(r, 1, 2, 4, 8, 16), some(r, 1, 1, 2, 4)
+    steps = ["tile i1 16 peel", f"tile i1.1 {parts} peel", "unroll i1.1",
+             "parts i1.1"]
+    if jam > 1:
+        steps += [f"tile i0 {jam} peel", "unroll i0",
+                  "order i0.1, i1.2, i1.1, i0, i1"]
+    steps.append("lanes i1")
+    return f"tasks i0 {jam * some(r, 1, 8, 64)}; width 16\n1: " + "; ".join(steps)
+
+
 # Calls of less than about a millisecond: a longer one is seldom undisturbed on a
 # busy machine.
 SPACE = {
@@ -125,6 +154,12 @@ SPACE = {
     "conv_14": (CONV.format(b=2, c=64, o=64, h=14), conv(14)),
     "columns": (COLUMNS, columns),
     "blur": (BLUR, blur),
+    # No constant of the model was fitted to these.
+    "product_tall": (PRODUCT.format(t="f32", m=2000, k=64, n=64),
+                     product(16)),
+    "conv_56": (CONV.format(b=1, c=16, o=32, h=56), conv(56)),
+    "depthwise": (DEPTHWISE, depthwise),
+    "rows": (ROWS, rows),
 }
 
 
