@@ -47,8 +47,11 @@ typedef struct NestCount {
 
 /* ---- iterations ---- */
 
+/* An axis that `stream` or `flatten` makes counts as one iteration. */
 static void find_trips(NestCount *c) {
-  double left[MAX_KERNEL_AXES];
+  double left[MAX_NEST_AXES];
+  for (uint32_t v = 0; v < MAX_NEST_AXES; v++)
+    left[v] = 1;
   for (uint32_t v = 0; v < c->spec->axis_count; v++)
     left[v] = (double)loop_extent_hint(c->spec, v) *
               (c->spec->trim_bounds && v == c->spec->trimmed_axis
