@@ -256,8 +256,7 @@ bool artifact_store(const ArtifactKind *kind, ArtifactKey key, const void *at,
                     size_t len) {
   char path[ARTIFACT_PATH_BYTES], name[ARTIFACT_NAME_BYTES];
   uint64_t limit = artifact_limit();
-  if (artifact_is_kernel(kind->subdir))
-    count_event(&miss_count);
+  count_event(&miss_count);
   if (len + sizeof(Trailer) > limit || !artifact_file_name(kind, key, name))
     return false;
   int root_fd = artifact_open_root(path, true);

@@ -21,9 +21,6 @@ typedef struct ArtifactKind {
   const char *subdir, *suffix; /* such as "cpu", ".so" */
 } ArtifactKind;
 
-/* The folder of what compilers need.  It is not counted as a kernel. */
-#define ARTIFACT_COMMANDS "commands"
-
 typedef struct ArtifactKey {
   uint64_t word[2];
 } ArtifactKey;

@@ -90,10 +90,6 @@ static bool is_artifact(const char *name) {
   return name[KEY_HEX_DIGITS] == '.';
 }
 
-bool artifact_is_kernel(const char *folder) {
-  return strcmp(folder, ARTIFACT_COMMANDS) != 0;
-}
-
 static bool is_temp_file(const char *name) {
   size_t len = strlen(name), end = sizeof ARTIFACT_TEMP_SUFFIX - 1;
   return name[0] == '.' && len > end &&
@@ -279,7 +275,7 @@ static void inspect_entry(void *arg, const DirEntry *file) {
   WalkOptions *options = arg;
   bool artifact = is_artifact(file->name);
   if (artifact) {
-    options->totals->entries += artifact_is_kernel(file->kind);
+    options->totals->entries++;
     options->totals->bytes += (uint64_t)file->info.st_size;
   }
   if (artifact && options->verify &&

@@ -15,8 +15,6 @@ void artifact_dir_add_stats(int root_fd, uint64_t hits, uint64_t misses);
 /* If the total exceeds the limit, removes the least recently used files.  Also
  * removes files of killed writers.  Returns the remaining bytes. */
 uint64_t artifact_dir_evict(int root_fd, uint64_t limit);
-/* False for the folder of what compilers need. */
-bool artifact_is_kernel(const char *folder);
 /* True if the trailer of the file is valid (artifact.c). */
 bool artifact_is_valid(int folder, const char *name);
 

@@ -3,7 +3,6 @@
 #include "backend/cpu/compile_process.h"
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/driver_commands.h"
 #include "runtime/temp_dir.h"
 #include "support/mem.h"
 
@@ -23,8 +22,7 @@ extern char **environ;
 enum {
   MAX_PATH_BYTES = TEMP_DIR_PATH_BYTES + 16,
   MAX_OBJECT_BYTES = 64 << 20,
-  STOP_MS = 200,  /* time for a compiler to remove its temporary files */
-  SHELL_ARGS = 5, /* before the command of the driver */
+  STOP_MS = 200, /* time for a compiler to remove its temporary files */
 };
 
 struct CompileProcess {
@@ -180,29 +178,24 @@ static void set_spawn_files(posix_spawn_file_actions_t *actions,
                                    O_CREAT | O_WRONLY | O_APPEND, 0600);
 }
 
-/* Writes the command; returns its program. */
-static const char *
-make_command(const CompileProcess *process, const Toolchain *tools,
-             CompileLevel level, CompileLibraries libraries,
-             const char *argv[SHELL_ARGS + MAX_COMPILER_COMMAND]) {
-  const char *script = driver_commands_script(tools, level, libraries);
-  toolchain_command(tools, level, libraries, process->source, process->object,
-                    script ? argv + SHELL_ARGS : argv);
-  if (!script)
-    return tools->path;
-  const char *const shell[SHELL_ARGS] = {"sh", "-c", script, "sh",
-                                         process->dir.path};
-  memcpy(argv, shell, sizeof shell);
-  argv[SHELL_ARGS] = tools->path;
-  return "/bin/sh";
-}
-
 static bool spawn(const Toolchain *tools, CompileLevel level,
                   CompileLibraries libraries, CompileProcess *process,
                   int end) {
-  const char *argv[SHELL_ARGS + MAX_COMPILER_COMMAND];
+  const char *argv[MAX_COMPILER_ARGS + 16];
   char folder[MAX_PATH_BYTES];
-  const char *path = make_command(process, tools, level, libraries, argv);
+  uint32_t n = 0;
+  for (; n < tools->arg_count; n++)
+    argv[n] = tools->args[n];
+  const LevelFlags flags = toolchain_level_flags(level);
+  for (uint32_t k = 0; k < ARRAY_LEN(flags.flag) && flags.flag[k]; k++)
+    argv[n++] = flags.flag[k];
+  argv[n++] = "-o";
+  argv[n++] = process->object;
+  argv[n++] = process->source;
+  for (const char *const *l = toolchain_libraries;
+       libraries == WITH_LIBRARIES && *l; l++)
+    argv[n++] = *l;
+  argv[n] = NULL;
   const char **env = compiler_environment(process, folder);
   if (!env)
     return false;
@@ -210,7 +203,7 @@ static bool spawn(const Toolchain *tools, CompileLevel level,
   posix_spawn_file_actions_t actions;
   set_spawn_attributes(&attributes);
   set_spawn_files(&actions, process, end);
-  int error = posix_spawn(&process->pid, path, &actions, &attributes,
+  int error = posix_spawn(&process->pid, tools->path, &actions, &attributes,
                           (char *const *)argv, (char *const *)env);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);

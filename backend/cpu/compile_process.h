@@ -10,6 +10,12 @@ typedef struct CompileProcess CompileProcess;
  * lanes: the prelude follows it.  Otherwise 0. */
 size_t compile_process_head_len(const char *source, size_t len);
 
+/* The search for libraries takes 10% of a small kernel's compilation. */
+typedef enum CompileLibraries {
+  WITHOUT_LIBRARIES, /* it can be loaded if this process has all functions */
+  WITH_LIBRARIES,    /* toolchain_libraries */
+} CompileLibraries;
+
 /* Starts the compiler.  Returns NULL and a reason if there is no writable
  * folder, no memory or no process. */
 CompileProcess *compile_process_start(const Toolchain *tools,

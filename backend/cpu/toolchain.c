@@ -67,8 +67,7 @@ static const char *const quick_gcc_flags[] = {
     "-fno-cprop-registers",
 };
 
-static Toolchain cached_toolchain;
-static char compiler_command[1024]; /* AXON_CC, split at blanks */
+static bool compiler_is_gcc;
 
 /* -O2: kernels are already vectorized. -O3 takes 10% longer and gains nothing;
  * -O1 saves 35%.  -Og takes a third of the time of -O2, little more than -O0,
@@ -79,34 +78,16 @@ LevelFlags toolchain_level_flags(CompileLevel level) {
   if (level == COMPILE_OPTIMIZED)
     return (LevelFlags){{"-O2"}};
   LevelFlags quick = {{"-Og", "-DQUICK", "--param=ira-max-loops-num=0"}};
-  for (size_t k = 0; cached_toolchain.is_gcc && k < ARRAY_LEN(quick_gcc_flags);
-       k++)
+  for (size_t k = 0; compiler_is_gcc && k < ARRAY_LEN(quick_gcc_flags); k++)
     quick.flag[3 + k] = quick_gcc_flags[k];
   return quick;
 }
 
 /* Conversions of f16 may call libgcc; powers of doubles may call libm. */
-static const char *const library_flags[] = {"-lm", "-lgcc"};
+const char *const toolchain_libraries[] = {"-lm", "-lgcc", NULL};
 
-uint32_t toolchain_command(const Toolchain *tools, CompileLevel level,
-                           CompileLibraries libraries, const char *source,
-                           const char *object,
-                           const char *argv[MAX_COMPILER_COMMAND]) {
-  uint32_t n = 0;
-  for (; n < tools->arg_count; n++)
-    argv[n] = tools->args[n];
-  const LevelFlags flags = toolchain_level_flags(level);
-  for (uint32_t k = 0; k < ARRAY_LEN(flags.flag) && flags.flag[k]; k++)
-    argv[n++] = flags.flag[k];
-  argv[n++] = "-o";
-  argv[n++] = object;
-  argv[n++] = source;
-  for (uint32_t k = 0;
-       libraries == WITH_LIBRARIES && k < ARRAY_LEN(library_flags); k++)
-    argv[n++] = library_flags[k];
-  argv[n] = NULL;
-  return n;
-}
+static Toolchain cached_toolchain;
+static char compiler_command[1024]; /* AXON_CC, split at blanks */
 
 /* ---- compiler ---- */
 
@@ -325,7 +306,7 @@ bool toolchain_check(Fault *fault) {
 
 static void detect_toolchain(void) {
   cached_toolchain.found = find_compiler();
-  cached_toolchain.is_gcc = cached_toolchain.found && is_gcc();
+  compiler_is_gcc = cached_toolchain.found && is_gcc();
   cached_toolchain.timeout_seconds = timeout_setting();
   if (!cached_toolchain.timeout_seconds)
     cached_toolchain.timeout_seconds = DEFAULT_TIMEOUT_SECONDS;

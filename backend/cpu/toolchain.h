@@ -4,7 +4,7 @@
 
 #include "runtime/artifact.h"
 
-enum { MAX_COMPILER_ARGS = 40, MAX_COMPILER_COMMAND = MAX_COMPILER_ARGS + 16 };
+enum { MAX_COMPILER_ARGS = 40 };
 
 /* Both levels compute the same bits. */
 typedef enum CompileLevel {
@@ -16,7 +16,6 @@ typedef enum CompileLevel {
 
 typedef struct Toolchain {
   bool found;
-  bool is_gcc;                    /* or a program that runs gcc */
   char path[ARTIFACT_PATH_BYTES]; /* of the program */
   char name[256];                 /* as the user requested it */
   ArtifactKey key; /* hash of all that an object depends on besides its source
@@ -37,23 +36,12 @@ typedef struct Toolchain {
 const Toolchain *toolchain(void);
 /* Checks AXON_CC_SECONDS and AXON_OPTIMIZE. */
 bool toolchain_check(Fault *fault);
-
-/* The search for libraries takes 10% of a small kernel's compilation. */
-typedef enum CompileLibraries {
-  WITHOUT_LIBRARIES, /* it can be loaded if this process has all functions */
-  WITH_LIBRARIES,    /* libm, libgcc */
-} CompileLibraries;
-
-/* Writes the NULL-terminated command that compiles a source file, and returns
- * the number of its words. */
-uint32_t toolchain_command(const Toolchain *tools, CompileLevel level,
-                           CompileLibraries libraries, const char *source,
-                           const char *object,
-                           const char *argv[MAX_COMPILER_COMMAND]);
 /* The arguments that select a level; unused ones are NULL. */
 typedef struct LevelFlags {
   const char *flag[6];
 } LevelFlags;
 LevelFlags toolchain_level_flags(CompileLevel level);
+/* Arguments after the names of the files, NULL-terminated. */
+extern const char *const toolchain_libraries[];
 
 #endif
